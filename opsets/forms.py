@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.multipliers import Pair, Scale, ScaleError, rshift_and_multiplier
@@ -33,6 +34,9 @@ class Arithmetic(Protocol):
 
     def elementwise_multiplier(self, scale: Scale) -> Pair:
         """Of an operand of Add and Mul, of a pool, of a slope."""
+
+    def real_scale(self, op: str, operands: Sequence[float], y: float) -> Scale:
+        """The product of the operands' scales over that of y, as the system computes it."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +84,15 @@ class Slopes:
 
 @dataclass(frozen=True)
 class SlopeForm:
-    """``numbers(x_scale, y_scale, slopes, slope_scale, target)``.
+    """``numbers(op, x_scale, y_scale, slopes, slope_scale, target)``.
 
-    The real slopes are ``slopes * slope_scale``: stored integers less their zero point, or
-    real numbers with scale 1; a LeakyRelu has slopes [1] and its alpha as their scale. Raises
-    ScaleError for what the target cannot express.
+    ``op`` is LeakyRelu or PRelu. The real slopes are ``slopes * slope_scale``: stored integers
+    less their zero point, or real numbers with scale 1; a LeakyRelu has slopes [1] and its
+    alpha as their scale. Raises ScaleError for what the target cannot express.
     """
 
     formula: str
-    numbers: Callable[[float, float, Sequence[float], float, Arithmetic], Slopes]
+    numbers: Callable[[str, float, float, Sequence[float], float, Arithmetic], Slopes]
 
 
 def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
@@ -252,27 +256,44 @@ def sloped(x: Int64, numbers: Slopes, rounding: str) -> Int64:
     return np.where(x < 0, below, requantize(np.maximum(x, 0), *numbers.above, rounding))
 
 
-def _signed(scale: float, target: Arithmetic) -> Pair:
-    multiplier, shift = target.elementwise_multiplier(abs(scale))
+def _signed(scale: Scale, target: Arithmetic) -> Pair:
+    multiplier, shift = target.elementwise_multiplier(-scale if scale < 0 else scale)
     return (-multiplier if scale < 0 else multiplier), shift
 
 
 def _multipliers(
-    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+    op: str,
+    x: float,
+    y: float,
+    slopes: Sequence[float],
+    slope_scale: float,
+    target: Arithmetic,
 ) -> Slopes:
-    below = [_signed(x * slope_scale * each / y, target) for each in slopes]
-    return Slopes(target.elementwise_multiplier(x / y), below, [1] * len(slopes))
+    real = [target.real_scale(op, (x, slope_scale * each), y) for each in slopes]
+    above = target.elementwise_multiplier(target.real_scale(op, (x,), y))
+    return Slopes(above, [_signed(each, target) for each in real], [1] * len(slopes))
 
 
 def _quantized(
-    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+    op: str,
+    x: float,
+    y: float,
+    slopes: Sequence[float],
+    slope_scale: float,
+    target: Arithmetic,
 ) -> Slopes:
-    below = [_signed(x * slope_scale / y, target)]
-    return Slopes(target.elementwise_multiplier(x / y), below, [int(each) for each in slopes])
+    below = [_signed(target.real_scale(op, (x, slope_scale), y), target)]
+    above = target.elementwise_multiplier(target.real_scale(op, (x,), y))
+    return Slopes(above, below, [int(each) for each in slopes])
 
 
 def _common_shift(
-    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+    _op: str,
+    x: float,
+    y: float,
+    slopes: Sequence[float],
+    slope_scale: float,
+    target: Arithmetic,
 ) -> Slopes:
     _check_alike(x / y)
     if len(slopes) == 1:
@@ -303,6 +324,47 @@ SLOPE_FORMS: Mapping[str, SlopeForm] = MappingProxyType(
             "where code = trunc(slope * 2**r) and r is the first from 0 on with max |slope| * "
             "2**(r + 1) >= 127; code and r of a LeakyRelu are the 8-bit multiplier of alpha",
             _common_shift,
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class GemmForm:
+    """``levels(sums, scale, target)``: what Gemm makes of int32 sums, before zero point and
+    clamp; ``scale`` is the real one of the sums.
+    """
+
+    formula: str
+    source: str
+    levels: Callable[[Int64, Scale, Arithmetic], Int64]
+
+
+def _gemm_requantized(sums: Int64, scale: Scale, target: Arithmetic) -> Int64:
+    return requantize(sums, *target.scale_to_multiplier(scale), target.rounding)
+
+
+def scaled_in_double(sums: Int64, scale: float | NDArray[np.float64]) -> Int64:
+    """Sums times their scale in double, the nearest integers, ties away from zero."""
+    products = np.abs(sums.astype(np.float64) * scale)
+    whole = np.floor(products)
+    return np.asarray(np.sign(sums) * (whole + (products - whole >= 1 / 2)), np.int64)
+
+
+def _gemm_scaled(sums: Int64, scale: Scale, _target: Arithmetic) -> Int64:
+    return scaled_in_double(sums, float(scale))
+
+
+GEMM_FORMS: Mapping[str, GemmForm] = MappingProxyType(
+    {
+        "requantized": GemmForm(
+            "as other products", "TFLite Micro, CMSIS-NN, TPU-MLIR, TOSA", _gemm_requantized
+        ),
+        "scaled": GemmForm(
+            "double(sum) * double(scale), the nearest integer, ties away from zero: no "
+            "multiplier of 31 bits",
+            "LiteRT 2.3.0's reference FULLY_CONNECTED, told apart in its interpreter",
+            _gemm_scaled,
         ),
     }
 )

@@ -1,4 +1,4 @@
-"""GELU in steps of one type of floats, as TFLite's kernel and MLIR's legalization write it."""
+"""GELU and Sigmoid in steps of one type of floats, as TFLite's kernels write them."""
 
 import math
 from typing import Any
@@ -24,6 +24,16 @@ def gelu(x: _Floats, approximate: str = "none") -> _Floats:
         else:
             bent = _erfc(x * of(-math.sqrt(1 / 2))).astype(of)
         return np.asarray(of(0.5) * x * bent, of)
+
+
+def sigmoid(x: _Floats) -> _Floats:
+    """1 / (1 + exp(-x)) of each x, every step rounded to their type; exp is the nearest.
+
+    Source: TensorFlow, SigmoidPrepare in lite/kernels/activations.cc.
+    """
+    of = x.dtype.type
+    with np.errstate(over="ignore"):
+        return np.asarray(of(1) / (of(1) + np.exp(-x.astype(np.float64)).astype(of)), of)
 
 
 def _erfc(x: _Floats) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from opsets.errors import UsageError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Int64, Rounding, saturating_multiplier
 from opsets.forms import LEFT_SHIFTS
 from opsets.kernels import Kernel, float32_kernel
-from opsets.multipliers import Pair, Scale, ScaleError
+from opsets.multipliers import Pair, Scale, ScaleError, nearest
 from opsets.real_scales import near_scales, nearest_of
 from opsets.rounding import (
     LAST_STEP,
@@ -66,6 +66,21 @@ def node_rounding(target: Target) -> NodeRounding:
         if rounding == target.rounding:
             return rounding
     raise UsageError(f"no node rounds as {target.rounding!r}")
+
+
+SCALED_ROUNDING: Rounding = "half_away"
+"""Of nodes that stand for a product with a scale in double (form ``scaled`` of Gemm)."""
+
+
+def scaled_multiplier(scale: Scale) -> Pair:
+    """Multiplier of 31 bits and shift of such a node, nearest to ``scale``.
+
+    Raises ScaleError for a scale that it cannot hold.
+    """
+    multiplier, shift = nearest(scale, 31, LARGEST_SHIFT)
+    if shift < 1:
+        raise ScaleError(f"no node holds the scale {float(scale):.6g}: 2**30 is the largest")
+    return multiplier, shift
 
 
 def quotient_rounding(target: Target) -> Rounding:

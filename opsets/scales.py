@@ -15,8 +15,10 @@ from opsets.multipliers import Scale
 class ScaleRule:
     """``derive(op, operands, y)``: the scale of a node of ``op``, before it is rounded.
 
-    ``operands`` are the scales of what is multiplied, ``y`` that of the output, each of the
-    target's ``scale_type``. ``formula`` says all of it.
+    ``op`` is that of a node, or what a table or slope stands for: ``Relu`` (and Clip),
+    ``Quantize`` (a tensor stored anew), ``LeakyRelu`` or ``PRelu``. ``operands`` are the
+    scales of what is multiplied, ``y`` that of the output, each of the target's
+    ``scale_type``. ``formula`` says all of it.
     """
 
     formula: str
@@ -40,12 +42,35 @@ def _product_in_float32(_op: str, operands: Sequence[float], y: float) -> Scale:
     return float(_float32_product(operands)) / y
 
 
-def _tflite(op: str, operands: Sequence[float], y: float) -> Scale:
-    if op == "IntMul":
-        return float(_float32_product(operands) / np.float32(y))
-    products = op in ("IntGemm", "IntMatMul")
-    return (_product_in_float32 if products else _in_double)(op, operands, y)
+def _in_float32(_op: str, operands: Sequence[float], y: float) -> Scale:
+    return float(_float32_product(operands) / np.float32(y))
 
+
+Derive = Callable[[str, Sequence[float], float], Scale]
+
+
+def _by_op(rules: Mapping[str, Derive]) -> Derive:
+    """Each op by its rule, all others in double."""
+    return lambda op, operands, y: rules.get(op, _in_double)(op, operands, y)
+
+
+_MIXED: Mapping[str, Derive] = {
+    "IntGemm": _product_in_float32,
+    "IntMatMul": _product_in_float32,
+    "IntMul": _in_float32,
+}
+_TFLM: Mapping[str, Derive] = {
+    "IntGemm": _product_in_float32,
+    "IntMatMul": _product_in_float32,
+    "LeakyRelu": _in_float32,
+}
+_LITERT: Mapping[str, Derive] = {
+    "IntMatMul": _product_in_float32,
+    "IntMul": _in_float32,
+    "LeakyRelu": _in_float32,
+    "PRelu": _in_float32,
+    "Relu": _in_float32,
+}
 
 SCALES: Mapping[str, ScaleRule] = MappingProxyType(
     {
@@ -56,11 +81,26 @@ SCALES: Mapping[str, ScaleRule] = MappingProxyType(
         "product_in_float32": ScaleRule(
             "the product in float32, over s_y in double", "I-ViT QuantAct", _product_in_float32
         ),
+        "float32": ScaleRule(
+            "the product over s_y, all in float32", "XNNPACK, onnxruntime", _in_float32
+        ),
         "tflite": ScaleRule(
-            "the product over s_y: of Conv in double; of Gemm and MatMul the product in "
-            "float32; of Mul all in float32",
-            "TFLite kernel_util.cc, mul.cc",
-            _tflite,
+            "the product over s_y, in double; of Gemm and MatMul the product in float32; of "
+            "Mul all in float32: what files and models of target tflite said before tflm",
+            "TFLite Micro and LiteRT, mixed",
+            _by_op(_MIXED),
+        ),
+        "tflm": ScaleRule(
+            "the product over s_y, in double; of Gemm and MatMul the product in float32; of "
+            "LeakyRelu all in float32",
+            "TFLite Micro, in the functions Prepare of its kernels",
+            _by_op(_TFLM),
+        ),
+        "litert": ScaleRule(
+            "the product over s_y, in double; of MatMul the product in float32; of Mul, Relu, "
+            "LeakyRelu and PRelu all in float32",
+            "LiteRT 2.3.0's reference kernels, told apart by scales in its interpreter",
+            _by_op(_LITERT),
         ),
     }
 )

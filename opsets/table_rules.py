@@ -1,11 +1,15 @@
 """Table rules: by which of a target's rules numbers become the entries of a table."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from opsets.fixed_point import Rounding
+
+TableRounding = Literal[Rounding, "toward_zero"]
+TABLE_ROUNDINGS: tuple[TableRounding, ...] = get_args(TableRounding)
+"""How levels in tables are rounded: as nodes round, or truncated."""
 
 
 @dataclass(frozen=True)
@@ -13,8 +17,9 @@ class TableRules:
     """The rules of a target that tables follow.
 
     ``floats`` are numpy's, of what codes mean and of quotients. ``functions``: ``runtime``,
-    what onnxruntime or onnx's evaluator makes of them in these floats, or ``legalized``, in
-    double and rounded to them once. ``quotient``: by the scale they are ``divided``, or
+    what onnxruntime or onnx's evaluator makes of them in these floats; ``legalized``, in
+    double and rounded to them once; or ``tflite``, the same, but that Sigmoid is 1 / (1 +
+    exp(-x)) with each step rounded. ``quotient``: by the scale they are ``divided``, or
     multiplied by its ``inverse``, which is rounded itself; ``rounding`` is that of the level.
     ``hard_swish``: a ``table`` like any other, or TFLite's arithmetic of ``int16``.
 
@@ -27,7 +32,7 @@ class TableRules:
     floats: type[np.floating[Any]] = np.float32
     functions: str = "runtime"
     quotient: str = "divided"
-    rounding: Rounding = "half_to_even"
+    rounding: TableRounding = "half_to_even"
     hard_swish: str = "table"
 
 

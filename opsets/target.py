@@ -1,9 +1,10 @@
 """Targets: data files that name the integer rules of the machine a graph is made for."""
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
+from functools import cache
 from importlib import resources
 from math import isfinite
 from pathlib import Path
@@ -13,15 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
-from opsets.fixed_point import ROUNDINGS, Int64, Rounding
-from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.fixed_point import Int64
+from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
 from opsets.scales import SCALES
-from opsets.table_rules import TableRules
+from opsets.table_rules import TABLE_ROUNDINGS, TableRounding, TableRules
 from opsets.weights import WEIGHTS
 
 _SHIPPED = resources.files("opsets") / "targets"
+_SAME = "same_as"
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,16 @@ class Target:
     with 16 bits, where they differ. ``byte_ops`` compute two tensors of 8 bits alone.
     ``scale_type``: the floats in which scales of activations are held and tables computed;
     ``scales`` names a rule of opsets.scales, ``weights`` one of opsets.weights, ``rounding``
-    one of opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
-    opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
-    negative are stored ``as_others`` or ``unsigned``; their scales may be per_channel or are
-    per_tensor, and so are those of weights. Sums have ``accumulator_bits``; ``tables`` of 256
-    entries may be used or not, and hold levels rounded by ``table_rounding``; ``softmax``,
+    one of opsets.rounding; ``add``, ``average_pool``, ``mean``, ``slopes`` and ``gemm`` name
+    forms of opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is
+    not negative are stored ``as_others`` or ``unsigned``; their scales may be per_channel or
+    are per_tensor, and so are those of weights. Sums have ``accumulator_bits``; ``tables`` of
+    256 entries may be used or not, and hold levels rounded by ``table_rounding``; ``softmax``,
     ``gelu`` and ``layernorm`` are what is computed of these. ``table_functions``,
     ``table_quotient`` and ``hard_swish`` say how what tables hold is computed and divided by
-    its scale (opsets.table_rules). Where a tensor is stored anew at another scale,
+    its scale (opsets.table_rules). A Resize with mode linear has exact coefficients, or
+    TFLite's of ten bits. The results of a Sigmoid have the range that samples give, or end at
+    255 / 256 (``sigmoid_range``). Where a tensor is stored anew at another scale,
     ``rescaling`` is real arithmetic, or requantized by the elementwise multiplier.
     ``alignment``: whose rules say which tensors share a range, unless a user says it
     (qpasses.place.alignment).
@@ -72,6 +76,7 @@ class Target:
     average_pool: str = "requantized"
     mean: str = "requantized"
     slopes: str = "multipliers"
+    gemm: str = "requantized"
     activations: str = "asymmetric"
     activation_scales: str = "per_channel"
     non_negative: str = "as_others"
@@ -83,10 +88,12 @@ class Target:
     softmax: str = "table"
     gelu: str = "table"
     layernorm: str = "exact"
+    resize: str = "exact"
+    sigmoid_range: str = "calibrated"
     hard_swish: str = "table"
     table_functions: str = "runtime"
     table_quotient: str = "divided"
-    table_rounding: Rounding = "half_to_even"
+    table_rounding: TableRounding = "half_to_even"
     rescaling: str = "real"
     alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
 
@@ -194,6 +201,15 @@ class Target:
         shifts = MULTIPLIERS[self.word_multiplier].shifts
         return self._derived(scale, self.word_multiplier, self.word_multiplier_bits, shifts)
 
+    def real_scale(self, op: str, operands: Sequence[float], y: float) -> Scale:
+        """The product of the operands' scales over that of y, by the rule ``scales``.
+
+        With ``scale_to_multiplier``, or ``elementwise_multiplier`` for all but Conv, Gemm and
+        MatMul, it derives a node's multiplier from the float32 scales of tensors again, as a
+        runtime does that reads a file: docs/targets.md says for which ``op``.
+        """
+        return SCALES[self.scales].derive(op, operands, y)
+
     def _derived(self, scale: Scale, rule: str, bits: int, shifts: tuple[int, int]) -> Pair:
         _check_scale(scale)
         low, high = shifts
@@ -254,19 +270,22 @@ KNOWN: dict[str, Iterable[str]] = {
     "average_pool": POOL_FORMS,
     "mean": MEAN_FORMS,
     "slopes": SLOPE_FORMS,
+    "gemm": GEMM_FORMS,
     "activations": ("asymmetric", "symmetric"),
     "activation_scales": _SCALED,
     "non_negative": ("as_others", "unsigned"),
     "weights": WEIGHTS,
     "conv_weights": _SCALED,
     "matmul_weights": _SCALED,
-    "softmax": ("table", "shiftmax", "ibert"),
+    "softmax": ("table", "shiftmax", "shiftmax8", "ibert", "gemmlowp"),
     "gelu": ("table", "shift", "ibert"),
-    "layernorm": ("exact", "ivit"),
+    "layernorm": ("exact", "ivit", "ivit_short"),
+    "resize": ("exact", "ten_bits"),
+    "sigmoid_range": ("calibrated", "unit"),
     "hard_swish": ("table", "int16"),
-    "table_functions": ("runtime", "legalized"),
+    "table_functions": ("runtime", "legalized", "tflite"),
     "table_quotient": ("divided", "inverse"),
-    "table_rounding": ROUNDINGS,
+    "table_rounding": TABLE_ROUNDINGS,
     "rescaling": ("real", "requantized"),
     "alignment": ("qpasses", "tpu-mlir"),
 }
@@ -290,11 +309,28 @@ def _named(known: range) -> str:
 
 def target_names() -> list[str]:
     """The shipped targets, by name."""
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in _SHIPPED.iterdir()
-        if entry.name.endswith(".toml")
-    )
+    return sorted(_rules_of_shipped())
+
+
+@cache
+def _rules_of_shipped() -> Mapping[str, Mapping[str, Any]]:
+    found = _shipped_files()
+    return {name: rules for name, rules in found.items() if _SAME not in rules}
+
+
+@cache
+def other_names() -> Mapping[str, str]:
+    """Names by which shipped targets are known too: a file that says ``same_as`` alone."""
+    found = _shipped_files()
+    return {name: rules[_SAME] for name, rules in found.items() if _SAME in rules}
+
+
+def _shipped_files() -> Mapping[str, Mapping[str, Any]]:
+    files = [each for each in _SHIPPED.iterdir() if each.name.endswith(".toml")]
+    return {
+        each.name.removesuffix(".toml"): tomllib.loads(each.read_text("utf-8"))
+        for each in files
+    }
 
 
 def load_target(name_or_path: str | Path) -> Target:
@@ -302,6 +338,9 @@ def load_target(name_or_path: str | Path) -> Target:
 
     Raises UsageError naming the file and the rule that is missing, unknown or impossible.
     """
+    name = other_names().get(str(name_or_path), str(name_or_path))
+    if name in target_names():
+        return _checked(_rules_of_shipped()[name], name)
     source, content = _read(name_or_path)
     try:
         rules = tomllib.loads(content.decode("utf-8"))
@@ -311,13 +350,11 @@ def load_target(name_or_path: str | Path) -> Target:
 
 
 def _read(name_or_path: str | Path) -> tuple[str, bytes]:
-    if str(name_or_path) in target_names():
-        return str(name_or_path), (_SHIPPED / f"{name_or_path}.toml").read_bytes()
     path = Path(name_or_path)
     if path.suffix == ".toml" and not path.is_file():
         raise UsageError(f"target {path}: {'no file' if path.exists() else 'no such file'}")
     if path.suffix != ".toml":
-        known = ", ".join(target_names())
+        known = ", ".join(sorted({*target_names(), *other_names()}))
         raise UsageError(
             f"unknown target {str(name_or_path)!r}: use one of {known}, "
             "or the path of a .toml file"
@@ -325,7 +362,7 @@ def _read(name_or_path: str | Path) -> tuple[str, bytes]:
     return str(path), path.read_bytes()
 
 
-def _checked(rules: dict[str, Any], source: str) -> Target:
+def _checked(rules: Mapping[str, Any], source: str) -> Target:
     known = {field.name for field in fields(Target)}
     needed = {field.name for field in fields(Target) if field.default is MISSING}
     for name in sorted((needed - rules.keys()) | (rules.keys() - known)):

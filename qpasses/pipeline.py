@@ -63,6 +63,7 @@ from qpasses.place.sharing import Sharing, share
 from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
+from qpasses.place.unit_ranges import with_unit_ranges
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
 from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
@@ -239,6 +240,7 @@ def placed(state: State) -> State:
     found = with_kept(with_step_ranges(graph, chosen, found, settings), state.kept)
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
+    found = with_kept(with_unit_ranges(graph, chosen, found, settings), state.kept)
     alignment = aligned(graph, chosen, found, settings)
     shared = alignment.ranges
     if settings.share_tables is not None:

@@ -4,7 +4,15 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IBertGelu", "IBertSoftmax", "ILayerNorm", "IntAdd", "IntAveragePool", "IntCodedPRelu"),
+    *(
+        "GemmlowpSoftmax",
+        "IBertGelu",
+        "IBertSoftmax",
+        "ILayerNorm",
+        "IntAdd",
+        "IntAveragePool",
+        "IntCodedPRelu",
+    ),
     *("IntConv", "IntConvPerChannel", "IntCountedAveragePool", "IntDiv", "IntGemm"),
     *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMaxPool"),
     *("IntMul", "IntPad", "IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd"),

@@ -1,6 +1,7 @@
 """Version 1 of the domain ``qpasses``: one file per op, one line per op in ``OPS``."""
 
 from opsets.op import Op
+from opsets.qpasses_v1.gemmlowp_softmax import GEMMLOWP_SOFTMAX
 from opsets.qpasses_v1.i_bert_gelu import I_BERT_GELU
 from opsets.qpasses_v1.i_bert_softmax import I_BERT_SOFTMAX
 from opsets.qpasses_v1.i_layer_norm import I_LAYER_NORM
@@ -76,12 +77,14 @@ OPS: dict[str, Op] = {
         INT_WHERE,
         TABLE_SOFTMAX,
         TABLE_SOFTMAX16,
+        GEMMLOWP_SOFTMAX,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,
         SHIFTMAX,
         SHIFT_GELU,
         I_LAYER_NORM,
         I_BERT_SOFTMAX,
+        GEMMLOWP_SOFTMAX,
         I_BERT_GELU,
     )
 }

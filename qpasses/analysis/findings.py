@@ -253,13 +253,8 @@ _MASKED = 1e3
 
 _DISTRIBUTIONS = frozenset(
     {
-        "TableSoftmax",
-        "TableSoftmax16",
-        "IntLogSoftmax",
-        "Shiftmax",
-        "IBertSoftmax",
-        "Softmax",
-        "LogSoftmax",
+        *("TableSoftmax", "TableSoftmax16", "GemmlowpSoftmax", "IntLogSoftmax"),
+        *("Shiftmax", "IBertSoftmax", "Softmax", "LogSoftmax"),
     }
 )
 

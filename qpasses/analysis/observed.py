@@ -212,7 +212,7 @@ def channel_axis(how: AnyQuantization, op: str, rank: int) -> int | None:
 _OF_ROWS = frozenset(
     {
         *("IntGemm", "IntMatMul", "IntLayerNorm", "ILayerNorm", "TableSoftmax"),
-        *("TableSoftmax16", "IntLogSoftmax", "Shiftmax", "IBertSoftmax"),
+        *("TableSoftmax16", "GemmlowpSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax"),
     }
 )
 """What is computed along the last axis."""

@@ -45,13 +45,17 @@ def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
     """Whether a mean leaves the zero point in what it reads and writes, which is the same.
 
     That adds one number to all codes, as int8 ones, and to their mean; padding must not count.
+    A mean with weights, an interpolation, has to be divided by what these add up to.
     """
+    is_mixed = node.op == "IntResize"
     divides = node.attrs.get("mean") == DIVIDES or node.op == "IntCountedAveragePool"
     pads, uncounted = (node.attrs.get(name) for name in ("pads", "uncounted_pads"))
     x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
-    if not divides or pads != uncounted or x is None or x != y:
+    if not (divides or is_mixed) or pads != uncounted or x is None or x != y:
         return False
-    is_one = int(given["multiplier"]) == 1 << int(given["shift"])
+    weights = record.nodes[node.name].cells if is_mixed else 1
+    multiplier, shift = (given[name].astype(np.int64) for name in ("multiplier", "shift"))
+    is_one = bool((multiplier * weights == np.left_shift(1, shift)).all())
     return is_one and int(given["x_zero"]) == int(given["y_zero"]) == middle_code(x.dtype, 8)
 
 

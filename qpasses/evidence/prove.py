@@ -20,6 +20,7 @@ from opsets.word_products import has_words
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of
+from qpasses.evidence.prove_gemmlowp import gemmlowp_softmax
 from qpasses.evidence.prove_lookups import (
     asked_about,
     lookup,
@@ -435,6 +436,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "TableSoftmax16": softmax16,
     "IntLogSoftmax": log_softmax,
     "IntLayerNorm": normalized,
+    "GemmlowpSoftmax": gemmlowp_softmax,
     "Shiftmax": published_softmax,
     "IBertSoftmax": published_softmax,
     "ShiftGelu": shift_gelu,

@@ -36,13 +36,13 @@ def published_softmax(node: Node, given: Constants, record: Record) -> NodeEvide
     attributes = _attributes(node)
     terms = share_terms(node.op, given, attributes)
     bound = share_bound(node.op, given, attributes, terms, x_scale, y_scale, length)
-    rows = _rows(given["y_zero"].dtype, length)
+    rows = rows_of_all_kinds(given["y_zero"].dtype, length)
     x = rows.reshape(*rows.shape, *[1] * (-attributes["axis"] - 1))
     inputs = _inputs(node.op, given, x)
     meaning = OPS[node.op].reference(*inputs, **attributes)
     real = np.exp((rows - rows.max(axis=1, keepdims=True).astype(np.float64)) * x_scale)
     shares = real / real.sum(axis=1, keepdims=True)
-    expected = _stored(shares, y_scale, given).reshape(meaning.shape)
+    expected = stored_levels(shares, y_scale, given).reshape(meaning.shape)
     gaps = np.abs(meaning.astype(np.int64) - expected)
     total = min(int(terms.max()) * length, LARGEST)
     return NodeEvidence(
@@ -50,7 +50,7 @@ def published_softmax(node: Node, given: Constants, record: Record) -> NodeEvide
         op=node.op,
         kind="bounded",
         domain=rows.size,
-        mismatches=0 if problem else _differing(node.op, body, inputs, attributes, meaning),
+        mismatches=0 if problem else differing(node.op, body, inputs, attributes, meaning),
         body=body.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(bound + 1),
@@ -137,14 +137,14 @@ def _exhaustive(
     real = (codes.astype(np.int64) - int(given["x_zero"])) * entry.scales["x"][0]
     of_code = {each: _gelu(each) for each in np.unique(real).tolist()}
     values = np.array([of_code[each] for each in real.ravel().tolist()]).reshape(real.shape)
-    expected = _stored(values, entry.scales["y"][0], given)
+    expected = stored_levels(values, entry.scales["y"][0], given)
     gaps = np.abs(meaning.astype(np.int64) - expected).reshape(len(codes), -1)[:, 0]
     return NodeEvidence(
         name=node.name,
         op=node.op,
         kind="exhaustive",
         domain=len(codes),
-        mismatches=0 if problem else _differing(node.op, body, inputs, attributes, meaning),
+        mismatches=0 if problem else differing(node.op, body, inputs, attributes, meaning),
         body=body.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
@@ -176,7 +176,7 @@ def i_layer_norm(node: Node, given: Constants, record: Record) -> NodeEvidence:
         op=node.op,
         kind="bounded",
         domain=rows.size,
-        mismatches=0 if problem else _differing(node.op, body, inputs, attributes, meaning),
+        mismatches=0 if problem else differing(node.op, body, inputs, attributes, meaning),
         body=body.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(span),
@@ -198,7 +198,8 @@ def _real_norm(rows: NDArray[Any], given: Constants, cells: int) -> Int64:
     return np.asarray(np.clip(levels, *ends), np.int64)
 
 
-def _stored(values: NDArray[np.float64], scale: float, given: Constants) -> Int64:
+def stored_levels(values: NDArray[np.float64], scale: float, given: Constants) -> Int64:
+    """The nearest codes of y, ties to even."""
     levels = np.rint(values / scale) + float(given["y_zero"])
     return np.asarray(np.clip(levels, int(given["y_min"]), int(given["y_max"])), np.int64)
 
@@ -211,7 +212,7 @@ def _inputs(op: str, given: Constants, x: NDArray[Any]) -> list[NDArray[Any]]:
     return [x, *(given[name] for name in list(OPS[op].inputs)[1:])]
 
 
-def _differing(
+def differing(
     op: str,
     body: Body,
     inputs: Sequence[NDArray[Any]],
@@ -223,7 +224,7 @@ def _differing(
     return sum(int((found != meaning).sum()) for found in runs)
 
 
-def _rows(dtype: np.dtype[Any], length: int) -> NDArray[Any]:
+def rows_of_all_kinds(dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     """[R, length]: one largest code among equal others at each distance, pairs, and any."""
     every = max(1, -(-3 * 256 * length // _CODES))
     distance = np.arange(0, 256, every)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from calibration import Session, input_specs
 from calibration.inputs import Feed, Value, tensors
 from calibration.pieces import Pieces
-from opsets.fixed_point import Rounding
-from opsets.table_rules import TableRules
+from opsets.table_rules import TableRounding, TableRules
 from qpasses.ir.record import AnyQuantization, ChannelQuantization, Record
 
 Floats: TypeAlias = type[np.floating[Any]]
@@ -115,7 +114,7 @@ def byte_codes(stored: AnyQuantization) -> NDArray[Any]:
 def quantize(
     values: NDArray[Any],
     stored: AnyQuantization,
-    rounding: Rounding = "half_to_even",
+    rounding: TableRounding = "half_to_even",
     floats: Floats = np.float32,
     by_inverse: bool = False,
 ) -> NDArray[Any]:
@@ -141,7 +140,7 @@ def quantize_by(
     return quantize(values, stored, rules.rounding, rules.floats, by_inverse)
 
 
-def rounded(quotients: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
+def rounded(quotients: NDArray[Any], rounding: TableRounding) -> NDArray[Any]:
     """Whole numbers, as floats."""
     return _ROUNDED[rounding](quotients)
 
@@ -156,10 +155,11 @@ def _half_away(quotient: NDArray[Any]) -> NDArray[Any]:
 
 
 _HALF = 0.5
-_ROUNDED: Mapping[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
+_ROUNDED: Mapping[TableRounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "half_to_even": np.rint,
     "half_up": _half_up,
     "half_away": _half_away,
+    "toward_zero": np.trunc,
 }
 
 

@@ -291,7 +291,8 @@ class GraphOptions(TensorOptions):
     )
     softmax: SoftmaxForm | None = option(
         None,
-        "Softmax as two tables and a division, I-ViT's Shiftmax, or I-BERT's polynomial.",
+        "Softmax as two tables and a division, I-ViT's Shiftmax with results of 16 bits "
+        "or of 8, I-BERT's polynomial, or TFLite's fixed point by gemmlowp.",
         OPERATORS,
         unset="what the target has, mostly table",
     )
@@ -303,7 +304,7 @@ class GraphOptions(TensorOptions):
     )
     layernorm: LayerNormForm | None = option(
         None,
-        "LayerNorm with an exact square root, or I-ViT's.",
+        "LayerNorm with an exact square root, or I-ViT's with 31-bit or short multipliers.",
         OPERATORS,
         unset="what the target has, mostly exact",
     )

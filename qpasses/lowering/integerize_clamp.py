@@ -62,7 +62,7 @@ class IntegerizeClamp(Pass):
         if "int16" in (x.quantization.dtype, y.quantization.dtype):
             return rescaled(graph, nodes, x, y, (low, high), context)
         try:
-            pair = rescaling_pair(x.quantization, y.quantization, context.target)
+            pair = rescaling_pair("Relu", x.quantization, y.quantization, context.target)
         except ScaleError as error:
             return Declined(f"another scale: {error}")
         if x.quantization != y.quantization and not context.target.tables:

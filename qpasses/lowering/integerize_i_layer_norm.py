@@ -34,7 +34,8 @@ class IntegerizeILayerNorm(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers, put ILayerNorm in place."""
-        if context.settings.layernorm != "ivit":
+        form = context.settings.layernorm
+        if form in (None, "exact"):
             return NOT_MINE
         x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found, row = stored_output(graph, node, context.settings), row_of(node)
@@ -46,7 +47,7 @@ class IntegerizeILayerNorm(Pass):
         y, absorbed = found
         meaning = y.quantization
         try:
-            numbers = i_layer_norm_numbers(gamma, beta, x.quantization, meaning.scale)
+            numbers = i_layer_norm_numbers(form, gamma, beta, x.quantization, meaning.scale)
         except UsageError as error:
             return Declined(f"I-LayerNorm: {error}")
         attributes = {"cells": row[0], "rounding": quotient_rounding(context.target)}

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from opsets.errors import UsageError
 from opsets.realised import node_rounding
-from opsets.scales import SCALES
 from opsets.target import Target
 from opsets.word_products import furthest
 from qpasses.evidence.thresholds import levels, products
@@ -96,7 +95,7 @@ def _is_square(node: Node) -> bool:
 def _of_words(
     a: Quantization, b: Quantization, y: Quantization, target: Target
 ) -> Mapping[str, NDArray[np.int32]]:
-    ratio = SCALES[target.scales].derive("IntMul", (a.scale, b.scale), y.scale)
+    ratio = target.real_scale("IntMul", (a.scale, b.scale), y.scale)
     reach = furthest(a.zero) * furthest(b.zero)
     pair = word_multiplier(ratio, reach, target, elementwise=True)
     names = "multiplier", "shift"

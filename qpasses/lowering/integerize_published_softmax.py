@@ -1,9 +1,8 @@
-"""IntegerizePublishedSoftmax: Softmax as I-ViT or I-BERT compute it."""
+"""IntegerizePublishedSoftmax: Softmax as I-ViT, I-BERT or TFLite compute it."""
 
 from typing import ClassVar
 
 from opsets.errors import UsageError
-from opsets.realised import node_rounding
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import NodeRecord
@@ -20,13 +19,14 @@ from qpasses.lowering.put_integer_node import (
 
 
 class IntegerizePublishedSoftmax(Pass):
-    """Replace a quantized Softmax by I-ViT's Shiftmax or I-BERT's polynomial.
+    """Replace a quantized Softmax by I-ViT's, I-BERT's or TFLite's.
 
     before: ``y = Q(Softmax(DQ(x)))``
     after:  ``y = qpasses.Shiftmax <axis, x0> (x, multiplier, shift, y_zero, ...)``, or
-            ``qpasses.IBertSoftmax``
+            ``qpasses.IBertSoftmax``, or ``qpasses.GemmlowpSoftmax (x, exponentials, ...)``
     **Approximate** within the bound that its evidence states, for rows as long as on the first
-    sample: exactly the integers of the published algorithm, requantized to the scale of y.
+    sample: exactly the integers of the published algorithm, requantized to the scale of y;
+    TFLite's has steps of 1 / 256.
     """
 
     op_types: ClassVar = frozenset({"Softmax"})
@@ -50,11 +50,11 @@ class IntegerizePublishedSoftmax(Pass):
         (y, absorbed), target = found, context.target
         try:
             op, numbers, attributes = softmax_numbers(
-                form, x.quantization.scale, y.quantization.scale, target
+                form, x.quantization.scale, y.quantization, length, target
             )
         except UsageError as error:
             return Declined(f"Softmax by {form}: {error}")
-        attributes = {"axis": axis, **attributes, "rounding": node_rounding(target)}
+        attributes = {"axis": axis, **attributes}
         meaning = y.quantization
         inputs = [
             x.tensor,

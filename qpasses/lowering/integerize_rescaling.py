@@ -64,7 +64,7 @@ class IntegerizeRescaling(Pass):
                 f"{context.target.name!r} has none"
             )
         try:
-            pair = rescaling_pair(x.quantization, y.quantization, context.target)
+            pair = rescaling_pair("Quantize", x.quantization, y.quantization, context.target)
         except ScaleError as error:
             return Declined(f"another scale: {error}")
         table = rescaling_table(x.quantization, y.quantization, context.target.rounding, pair)
@@ -116,13 +116,15 @@ def rescaled(
     )
 
 
-def rescaling_pair(x: Quantization, y: Quantization, target: Target) -> Pair | None:
+def rescaling_pair(op: str, x: Quantization, y: Quantization, target: Target) -> Pair | None:
     """Multiplier and total right shift, or None where the target has no such rule.
 
-    Raises ScaleError for a quotient of scales that it cannot express.
+    ``op`` is Quantize or Relu, as ``Target.real_scale`` takes it. Raises ScaleError for a
+    quotient of scales that it cannot express.
     """
-    is_real = target.rescaling == "real"
-    return None if is_real else target.elementwise_multiplier(x.scale / y.scale)
+    if target.rescaling == "real":
+        return None
+    return target.elementwise_multiplier(target.real_scale(op, (x.scale,), y.scale))
 
 
 def rescaling_table(

@@ -2,18 +2,31 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from opsets.errors import UsageError
 from qpasses.evidence.prove_reductions import sums
-from qpasses.ir.graph import Graph, Node, constant, input_at, is_float, sole_consumer
+from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, is_float, sole_consumer
 from qpasses.ir.moving import moves, moves_words
-from qpasses.ir.patterns import Stored, quantized_by, stored_input, stored_output
-from qpasses.ir.record import SIGNALS, WORDS
+from qpasses.ir.patterns import Stored, clamp, quantized_by, stored_input, stored_output
+from qpasses.ir.record import SIGNALS, WORDS, NodeRecord, middle_code
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.unknown_sizes import FREE, given_in_a_run
-from qpasses.lowering.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
+from qpasses.lowering.numbers.interpolation import (
+    COORDINATES,
+    Axis,
+    Taps,
+    taps_of,
+    ten_bit_taps,
+)
+from qpasses.lowering.put_integer_node import (
+    own_constants,
+    put_integer_node,
+    scales,
+    sources,
+)
 from qpasses.lowering.requantized import Accumulation, Replaced, emit_requantized
 
 LARGEST_TOTAL, LARGEST_OF_WORDS = (1 << 31) // 255, (1 << 31) // 65535
@@ -37,7 +50,8 @@ class IntegerizeResize(Pass):
     before: ``y = Q(Resize <mode = "linear"> (DQ(x), , scales))``
     after:  ``y = qpasses.IntResize(x, x_zero, indices, coefficients, multiplier, shift, ...)``
     **Exact** up to the multiplier: places are fractions, coefficients integers over their
-    common denominator, and the multiplier holds x_scale / (y_scale * denominators).
+    common denominator, and the multiplier holds x_scale / (y_scale * denominators). Or by the
+    form of a target, with places and coefficients of 10 bits.
     """
 
     op_types: ClassVar = frozenset({"Resize"})
@@ -79,6 +93,8 @@ class IntegerizeResize(Pass):
             return NOT_MINE  # all in float
         if x is None or found is None or axes is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
+        if context.target.resize == "ten_bits":
+            return self._ten_bits(graph, Replaced(node, *found), x, axes, context)
         if x.quantization.dtype == "int16" and _taps(node, axes).total > LARGEST_OF_WORDS:
             return Declined(_TOO_FINE)
         return self._put(graph, Replaced(node, *found), x, axes, context)
@@ -92,25 +108,72 @@ class IntegerizeResize(Pass):
             return NOT_MINE  # of 8 bits, or nothing that only moves
         return self._put(graph, Replaced(node, y, []), x, axes, context)
 
+    def _ten_bits(
+        self, graph: Graph, replaced: Replaced, x: Stored, axes: list[Axis], context: Context
+    ) -> Outcome:
+        """TFLite's: of codes as they are, so that ties go away from the middle code."""
+        node, meaning, y = replaced.node, x.quantization, replaced.y.quantization
+        if meaning != y or meaning.dtype == "int16":
+            return Declined(f"{node.op}: its target needs one scale of 8 bits on both sides")
+        mode = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+        try:
+            taps = ten_bit_taps(axes, mode)
+        except UsageError as error:
+            return Declined(f"{node.op}: {error}")
+        bits, middle = taps.total.bit_length() - 1, middle_code(meaning.dtype, 8)
+        numbers = {"multiplier": np.ones(1, np.int32), "shift": np.full(1, bits, np.int32)}
+        inputs = [
+            *_tables(x, middle, node, taps, context),
+            *own_constants(node.name, numbers, context),
+            context.scalar(meaning.dtype, middle),
+            *(context.scalar(meaning.dtype, end) for end in clamp(replaced.absorbed, meaning)),
+        ]
+        record = NodeRecord(
+            source=sources(node, *replaced.absorbed),
+            scales=scales(x=x, y=replaced.y),
+            cells=taps.total,
+        )
+        attributes = {**_sizes(axes), "rounding": "half_away"}
+        return put_integer_node(
+            graph,
+            "IntResize",
+            node.name,
+            inputs,
+            replaced.y.tensor,
+            attributes,
+            record,
+            context,
+        )
+
     def _put(
         self, graph: Graph, replaced: Replaced, x: Stored, axes: list[Axis], context: Context
     ) -> Outcome:
-        node, meaning = replaced.node, x.quantization
-        tables, others = _taps(node, axes), [1] * (3 - len(axes))
-        inputs = [
-            x.tensor,
-            context.scalar(meaning.dtype, meaning.zero_point),
-            context.table(f"{node.name}.indices", tables.indices.astype(np.int32)),
-            context.table(f"{node.name}.coefficients", tables.coefficients.astype(np.int32)),
-        ]
-        attributes = {
-            "dims": len(axes),
-            "x_sizes": [*others, *(axis.before for axis in axes)],
-            "y_sizes": [*others, *(axis.after for axis in axes)],
-        }
-        reachable = sums(tables.total, meaning.zero_point, meaning.dtype)
-        acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=tables.total)
-        return emit_requantized(graph, replaced, "IntResize", inputs, attributes, acc, context)
+        node, meaning, taps = replaced.node, x.quantization, _taps(replaced.node, axes)
+        inputs = _tables(x, meaning.zero_point, node, taps, context)
+        reachable = sums(taps.total, meaning.zero_point, meaning.dtype)
+        acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=taps.total)
+        return emit_requantized(
+            graph, replaced, "IntResize", inputs, _sizes(axes), acc, context
+        )
+
+
+def _tables(x: Stored, zero: int, node: Node, taps: Taps, context: Context) -> list[Tensor]:
+    """The inputs before the multiplier."""
+    return [
+        x.tensor,
+        context.scalar(x.quantization.dtype, zero),
+        context.table(f"{node.name}.indices", taps.indices.astype(np.int32)),
+        context.table(f"{node.name}.coefficients", taps.coefficients.astype(np.int32)),
+    ]
+
+
+def _sizes(axes: list[Axis]) -> dict[str, Any]:
+    others = [1] * (3 - len(axes))
+    return {
+        "dims": len(axes),
+        "x_sizes": [*others, *(axis.before for axis in axes)],
+        "y_sizes": [*others, *(axis.after for axis in axes)],
+    }
 
 
 def _is_product(node: Node) -> bool:

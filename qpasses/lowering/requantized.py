@@ -11,9 +11,8 @@ from opsets.errors import UsageError
 from opsets.fixed_point import Int64
 from opsets.multipliers import Scale, ScaleError
 from opsets.qpasses_v1 import OPS
-from opsets.realised import node_rounding
+from opsets.realised import SCALED_ROUNDING, node_rounding
 from opsets.row_blocks import rows_along
-from opsets.scales import SCALES
 from opsets.target import Target
 from opsets.word_products import has_words
 from qpasses.evidence.thresholds import Interval, levels
@@ -25,6 +24,7 @@ from qpasses.lowering.numbers.multiplier_search import (
     Choice,
     choose_multipliers,
     derive_multipliers,
+    scaled_multipliers,
     unlike_target,
     with_most_real_sums,
 )
@@ -123,7 +123,9 @@ def emit_requantized(
         return Declined(f"{node.op} with clamps inside of the codes of some channels")
     ends = output_codes(y, bounds, context)
     known = given | {"y_min": ends[1].values, "y_max": ends[2].values}
-    attributes = {**attributes, "rounding": node_rounding(target)}
+    is_scaled = op == "IntGemm" and target.gemm == "scaled"
+    rounding = SCALED_ROUNDING if is_scaled else node_rounding(target)
+    attributes = {**attributes, "rounding": rounding}
     record = NodeRecord(
         source=sources(node, *replaced.added, *replaced.absorbed),
         scales={**{name: list(each) for name, each in acc.scales.items()}, "y": scales_of(y)},
@@ -131,6 +133,8 @@ def emit_requantized(
         macs=context.record.macs.get(node.name, 0),
         bias=context.given.biases.get(node.name, ()),
     )
+    if is_scaled and of_words:
+        return Declined(f"{node.op}: target {target.name!r} scales sums of 8 bits alone")
     if of_words:
         try:
             scales = _scales(op, acc, scales_of(y), target)
@@ -142,13 +146,18 @@ def emit_requantized(
     else:
         steps = levels(y.zero_point, *bounds)
         try:
-            choice = _choice(op, acc, record, known, attributes, steps, target)
+            if is_scaled:
+                scales = _scales(op, acc, scales_of(y), target)
+                choice = scaled_multipliers(scales, steps, acc.reachable)
+            else:
+                choice = _choice(op, acc, record, known, attributes, steps, target)
         except ScaleError as error:
             return Declined(f"{node.op}: {error}")
         if choice.rest is not None and choice.rest.any():
             attributes["bias_rests"] = choice.rest.tolist()
         pair = choice.multiplier, choice.shift
-        if problem := unlike_target(*pair, steps, acc.reachable, target):
+        problem = unlike_target(*pair, steps, acc.reachable, target)
+        if problem and not is_scaled:
             return Declined(f"{node.op}: {problem}")
     numbers = {"multiplier": choice.multiplier, "shift": choice.shift}
     scaling = {name: value.astype(np.int32) for name, value in numbers.items()}
@@ -211,6 +220,6 @@ MATRICES = ("IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul")
 
 def _scales(op: str, acc: Accumulation, y: Sequence[float], target: Target) -> list[Scale]:
     """The scale of each channel as the system of the target computes it."""
-    rule, channels = SCALES[target.scales], in_channels([*acc.scales.values(), y])
-    found = (rule.derive(op, operands, one) for *operands, one in channels)
+    channels = in_channels([*acc.scales.values(), y])
+    found = (target.real_scale(op, operands, one) for *operands, one in channels)
     return [scale if acc.cells == 1 else scale / acc.cells for scale in found]

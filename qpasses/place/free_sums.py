@@ -5,7 +5,10 @@ from collections.abc import Iterator, Sequence
 from qpasses.ir.graph import Graph, Node
 
 _BY_AXIS = frozenset(
-    {"TableSoftmax", "TableSoftmax16", "IntLogSoftmax", "Shiftmax", "IBertSoftmax"}
+    {
+        *("TableSoftmax", "TableSoftmax16", "GemmlowpSoftmax", "IntLogSoftmax"),
+        *("Shiftmax", "IBertSoftmax"),
+    }
 )
 """Ops that sum what they make of the rows along an attribute ``axis``."""
 

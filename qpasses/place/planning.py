@@ -344,7 +344,9 @@ def _stands_alone(node: Node, settings: Settings) -> bool:
 
 
 def ties_ends(node: Node, target: Target) -> bool:
-    """Whether ``node`` is a pool to whose form input and output need one scale."""
+    """Whether ``node`` is a pool or Resize to whose form input and output need one scale."""
+    if node.op == "Resize":
+        return target.resize == "ten_bits"
     is_pool = node.op in ("AveragePool", "GlobalAveragePool")
     return is_pool and POOL_FORMS[target.average_pool].one_scale
 

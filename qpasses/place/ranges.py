@@ -25,6 +25,9 @@ MASKED = "masked"
 STEPS = "steps"
 """In place of a method: a little more than it says, so that steps of a function are met."""
 
+UNIT = "unit"
+"""In place of a method: from 0 to 255 / 256, as the kernel of the target has it."""
+
 EMPTY = "empty"
 """In place of a method: no sample gave the tensor a value."""
 

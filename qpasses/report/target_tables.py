@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS
 from opsets.realised import takes_words
 from opsets.rounding import ROUNDING_RULES
@@ -44,8 +44,10 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     },
     "softmax": {
         "table": "Softmax: two tables of exponentials, and a division",
-        "shiftmax": "Softmax: I-ViT's Shiftmax, exponentials by shifts",
+        "shiftmax": "Softmax: I-ViT's Shiftmax, exponentials by shifts, of 16 bits",
+        "shiftmax8": "Softmax: I-ViT's Shiftmax, exponentials by shifts, of 8 bits",
         "ibert": "Softmax: I-BERT's, exponentials by a polynomial",
+        "gemmlowp": "Softmax: TFLite's fixed point by gemmlowp, results in steps of 1 / 256",
     },
     "gelu": {
         "table": "GELU is a table",
@@ -54,7 +56,17 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     },
     "layernorm": {
         "exact": "LayerNorm: exact mean and variance, an integer square root",
-        "ivit": "LayerNorm: I-ViT's, a rounded mean, ten steps of Newton's",
+        "ivit": "LayerNorm: I-ViT's, a rounded mean and ten of Newton's steps, 31 bits",
+        "ivit_short": "LayerNorm: I-ViT's, multipliers so short that double holds products",
+    },
+    "resize": {
+        "exact": "linear Resize: coefficients are exact fractions, requantized once",
+        "ten_bits": "linear Resize: TFLite's places and coefficients of 10 bits, ties away; "
+        "input and output of one scale",
+    },
+    "sigmoid_range": {
+        "calibrated": "results of Sigmoid have the range that samples give",
+        "unit": "results of Sigmoid have steps of 1 / 256 from the least code on",
     },
     "hard_swish": {
         "table": "HardSwish is a table as other functions are",
@@ -63,6 +75,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "table_functions": {
         "runtime": "tables hold what onnxruntime makes, in double what onnx's evaluator makes",
         "legalized": "tables hold functions in double, rounded once; GELU step by step",
+        "tflite": "tables hold functions in double, rounded once; GELU, Sigmoid step by step",
     },
     "table_quotient": {
         "divided": "results are divided by the scale of the table's output",
@@ -72,6 +85,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         "half_to_even": "levels in tables are the nearest, ties to even",
         "half_up": "levels in tables are the nearest, ties up",
         "half_away": "levels in tables are the nearest, ties away from zero",
+        "toward_zero": "levels in tables are truncated",
     },
     "rescaling": {
         "real": "a tensor stored anew at another scale takes the nearest code",
@@ -140,6 +154,12 @@ def _rows(target: Target) -> Iterator[Row]:
     yield "mean", target.mean, f"ReduceMean: {mean.formula}"
     slopes = SLOPE_FORMS[target.slopes]
     yield "slopes", target.slopes, f"LeakyRelu and PRelu: {slopes.formula}"
+    gemm = GEMM_FORMS[target.gemm]
+    yield (
+        "gemm",
+        target.gemm,
+        f"Gemm and MatMul with constants: {gemm.formula} ({gemm.source})",
+    )
     weights = WEIGHTS[target.weights]
     yield "weights", target.weights, f"{weights.formula} ({weights.source})"
     yield "accumulator", f"{target.accumulator_bits} bits", "sums of products"

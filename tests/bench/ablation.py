@@ -33,10 +33,13 @@ HEAD = (
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "qpasses": {},
     "Shiftmax": {"softmax": "shiftmax"},
+    "Shiftmax of 8 bits": {"softmax": "shiftmax8"},
     "I-BERT's Softmax": {"softmax": "ibert"},
+    "TFLite's Softmax": {"softmax": "gemmlowp"},
     "ShiftGELU": {"gelu": "shift"},
     "I-BERT's GELU": {"gelu": "ibert"},
     "I-LayerNorm": {"layernorm": "ivit"},
+    "I-LayerNorm, short": {"layernorm": "ivit_short"},
     "I-ViT's three": {"softmax": "shiftmax", "gelu": "shift", "layernorm": "ivit"},
     "I-BERT's two": {"softmax": "ibert", "gelu": "ibert"},
     "target ivit": {"target": "ivit"},

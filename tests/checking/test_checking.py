@@ -194,6 +194,7 @@ SETTINGS = {
     "sizes": {"input_shape": ["1,2,6,6"]},
     "words": {"tensor_types": [".*=int16"]},
     "words of tosa": {"target": "tosa", "tensor_types": [".*=int16"]},
+    "litert": {"target": "litert"},
 }
 
 

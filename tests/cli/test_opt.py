@@ -103,7 +103,7 @@ def test_a_target_is_named_by_the_first_line_or_by_the_option(tmp_path):
     ruled_out = run("opt", text_file(tmp_path, ruled), *asked).out
     assert ruled_out.endswith(f"{reason}'golden'\n")
     graph = text_file(tmp_path, named)
-    assert run("opt", graph, *asked).out.endswith(f"{reason}'tflite'\n")
+    assert run("opt", graph, *asked).out.endswith(f"{reason}'tflm'\n")
     assert "GlobalAveragePool" in run("opt", graph, *asked, "--target", "onnx").out
 
 

@@ -520,7 +520,7 @@ VALUES = {
     "--target nope": "tflite",
     "--target nope.toml": "no such file",
     "--target cnn.onnx": ".toml",
-    "--exact --target tflite": "'tflite'",
+    "--exact --target tflite": "'tflm'",
     "--emit standard --bodies onnxruntime": "portable",
     "--emit qdq --integer-io": "leave one",
     "--emit qdq --stop-after place": "leave one",

@@ -34,7 +34,8 @@ every_lowered_op = pytest.mark.parametrize("name", LOWERED)
 NODES = {
     **dict.fromkeys(("ILayerNorm", "IntLayerNorm", "IntLogSoftmax"), 15),
     **dict.fromkeys(("IBertSoftmax", "IntRescaledAdd", "IntRescaledSub"), 30),
-    **dict.fromkeys(("ShiftGelu", "Shiftmax", "TableSoftmax", "TableSoftmax16"), 30),
+    **dict.fromkeys(("GemmlowpSoftmax", "ShiftGelu", "Shiftmax"), 30),
+    **dict.fromkeys(("TableSoftmax", "TableSoftmax16"), 30),
 }
 """Random ones for `make thorough`, of other ops 45: these have long programs."""
 

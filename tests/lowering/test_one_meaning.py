@@ -150,6 +150,7 @@ CASES = {
     ),
     "a free size": (of_free_size, (1, 4, 8, 8), {}),
     "a block": (block, (1, 5, 8), {"softmax": "shiftmax", "gelu": "shift"}),
+    "another block": (block, (1, 5, 8), {"softmax": "gemmlowp"}),
     "channels": (channel_net, (1, 3, 8, 8), {"activation_scales": "per-channel"}),
     "channels of 16 bits": (
         channel_net,

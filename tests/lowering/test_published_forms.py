@@ -15,6 +15,7 @@ from opsets.qpasses_v1.shiftmax import shiftmax
 from opsets.target import load_target
 from qpasses import ModelError, UsageError
 from qpasses.emit.overloads import with_bodies
+from qpasses.ir.record import Quantization
 from qpasses.lowering.numbers.published_numbers import (
     gelu_numbers,
     shift_x0,
@@ -43,12 +44,13 @@ block (float[N, T, 8] x) => (float[N, T, 8] y) {
 FORMS = {
     "Shiftmax": ("soft", {"softmax": "shiftmax"}),
     "IBertSoftmax": ("soft", {"softmax": "ibert"}),
+    "GemmlowpSoftmax": ("soft", {"softmax": "gemmlowp"}),
     "ShiftGelu": ("gelu", {"gelu": "shift"}),
     "IBertGelu": ("gelu", {"gelu": "ibert"}),
-    "ILayerNorm": ("norm", {"layernorm": "ivit"}),
+    "ILayerNorm": ("norm", {"layernorm": "ivit_short"}),
 }
 KINDS = {
-    **dict.fromkeys(["Shiftmax", "IBertSoftmax", "ILayerNorm"], "bounded"),
+    **dict.fromkeys(["Shiftmax", "IBertSoftmax", "GemmlowpSoftmax", "ILayerNorm"], "bounded"),
     **dict.fromkeys(["ShiftGelu", "IBertGelu"], "exhaustive"),
 }
 each_op = pytest.mark.parametrize("op", FORMS)
@@ -122,6 +124,20 @@ def test_the_target_ivit_is_integer_with_its_own_forms_and_without_tables():
     assert qpasses.verify(made.model, block(), feeds(2)).verdict == "ok"
 
 
+def test_multipliers_of_i_layer_norm_have_31_bits_or_fit_double():
+    widths = {}
+    for form in ("ivit", "ivit_short"):
+        made = qpasses.quantize(block(), feeds(), layernorm=form)
+        assert made.verdict == "ok"
+        assert qpasses.verify(made.model, block(), feeds(2)).verdict == "ok"
+        constants = made.model.graph.initializer
+        (found,) = (each for each in constants if each.name == "norm.multiplier")
+        sizes = np.abs(numpy_helper.to_array(found).astype(np.int64))
+        widths[form] = {int(each).bit_length() for each in sizes}
+    assert min(widths["ivit"]) >= 30  # 31 but for biases beyond 2**30
+    assert max(widths["ivit_short"]) <= 18
+
+
 def test_a_target_without_tables_has_no_form_with_tables():
     with pytest.raises(UsageError, match="softmax 'table' with target 'ivit'"):
         qpasses.quantize(block(), feeds(), target="ivit", softmax="table")
@@ -180,7 +196,7 @@ def test_what_is_too_fine_or_too_coarse_is_refused():
         ("ibert", 3.0, "too coarse"),
     ):
         with pytest.raises(UsageError, match=why):
-            softmax_numbers(form, scale, 1 / 255, target)
+            softmax_numbers(form, scale, Quantization(1 / 255, 0, "uint8"), 9, target)
     for form in ("shift", "ibert"):
         with pytest.raises(UsageError, match="too fine"):
             gelu_numbers(form, 1e-9, 0.1, target)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -10,8 +11,10 @@ from onnx import numpy_helper
 
 from calibration import input_specs, open_samples
 from opsets.errors import ModelError
+from opsets.target import load_target
 from qpasses import quantize, verify
 from qpasses.checking.verification import verify_integer
+from qpasses.ir.graph import constant
 from qpasses.ir.progress import no_progress
 from qpasses.load.arguments import given_source
 from qpasses.load.integer_model import read_integer_model
@@ -27,6 +30,23 @@ CONSTANTS = {
 }
 
 activation_types = pytest.mark.parametrize("kind", ["uint8", "int8"])
+
+
+def test_levels_of_tables_may_be_truncated():
+    target = replace(load_target("exact"), name="mine", table_rounding="toward_zero")
+    original, feeds = net("y = Tanh (a)"), [{"x": numbers(4, 3, 4, 4, seed=s)} for s in (1, 2)]
+    made = quantize(original, feeds, target=target)
+    assert verify(made.model, original, feeds).verdict == "ok"
+    read = read_integer_model(made.model, "made")
+    (lookup,) = (node for node in read.graph.nodes if node.op == "Lut")
+    x, y = (read.record.tensors[t.name] for t in (lookup.inputs[0], lookup.outputs[0]))
+    codes = np.arange(256) - x.zero_point
+    real = np.tanh(codes.astype(np.float32) * np.float32(x.scale)) / np.float32(y.scale)
+    clear = np.abs(real - np.rint(real)) > 1e-3  # floats may differ beside a level
+    expected = np.clip(np.trunc(real) + y.zero_point, *y.limits)
+    table = constant(lookup.inputs[1])
+    np.testing.assert_array_equal(table[clear], expected[clear])
+    assert (expected != np.clip(np.rint(real) + y.zero_point, *y.limits)).any()
 
 
 def net(statements):

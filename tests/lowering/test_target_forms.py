@@ -263,7 +263,7 @@ def test_slopes_with_the_numbers_of_their_node_are_the_form_on_all_codes(
         codes, slope_scale = stored_slopes(slopes)
         real = codes.tolist(), slope_scale
         assert np.abs(codes * slope_scale - slopes).max() <= 0.501 * slope_scale
-    theirs = SLOPE_FORMS[form].numbers(x.scale, y.scale, *real, target)
+    theirs = SLOPE_FORMS[form].numbers("PRelu", x.scale, y.scale, *real, target)
     codes = np.arange(-128, 128, dtype=np.int8)[:, None]
     inputs = [np.tile(codes, 5), x.zero, *found.values(), y.zero]
     inputs += [np.array(end, np.int8) for end in y.limits]

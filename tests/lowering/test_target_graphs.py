@@ -125,13 +125,14 @@ def in_double(acc, multiplier, shift):
 def scale_of(name, op, a, b, y):
     """The scale as the system computes it."""
     a, b, y = map(np.float32, (a, b, y))
-    if name.startswith("tflite") or name == "ruy":
+    in_double = float(a) * float(b) / float(y)
+    if name == "litert":
         if op == "Mul":
             return float(a * b / y)
-        return float(a * b) / float(y) if op != "Conv" else float(a) * float(b) / float(y)
-    if name == "ivit":
-        return float(a * b) / float(y)
-    return float(a) * float(b) / float(y)
+        return float(a * b) / float(y) if op == "MatMul" else in_double
+    if name.startswith("tfl") or name == "ruy":
+        return float(a * b) / float(y) if op in ("Gemm", "MatMul") else in_double
+    return float(a * b) / float(y) if name == "ivit" else in_double
 
 
 def requantized(name, op, acc, scale):
@@ -140,8 +141,10 @@ def requantized(name, op, acc, scale):
         return single(acc, *pair)
     if name == "ivit":
         return in_double(acc, *frexp_multiplier(scale, renormalized=False))
-    rule = {"tflite": tflite_double, "ruy": ruy, "tflite-single": single, "tosa": single}
-    return rule[name](acc, *frexp_multiplier(scale))
+    if name == "litert" and op == "Gemm":
+        return half_away(Fraction(float(acc) * scale))
+    rule = {"tflm": tflite_double, "litert": tflite_double, "ruy": ruy}
+    return rule.get(name, single)(acc, *frexp_multiplier(scale))
 
 
 class Simulation:
@@ -220,7 +223,7 @@ class Simulation:
 
 
 hardware = pytest.mark.parametrize(
-    "name", ["tflite", "ruy", "tflite-single", "tosa", "bm1684x", "ivit"]
+    "name", ["tflm", "litert", "ruy", "tflite-single", "tosa", "bm1684x", "ivit"]
 )
 
 

@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 
 from opsets.fixed_point import saturate
-from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS, sloped
+from opsets.forms import (
+    ADD_FORMS,
+    GEMM_FORMS,
+    MEAN_FORMS,
+    POOL_FORMS,
+    SLOPE_FORMS,
+    Slopes,
+    sloped,
+)
+from opsets.gemmlowp import softmax_exponentials
 from opsets.multipliers import MULTIPLIERS
+from opsets.qpasses_v1 import OPS
 from opsets.rounding import doubling_high_multiply, requantize, right_shift
 from opsets.target import Target, load_target, target_names
 from tests.support.conformance import FOLDER, ends, float32, groups, needs_vectors
@@ -17,32 +27,31 @@ pytestmark = needs_vectors
 
 SHIPPED = {name: load_target(name) for name in target_names()}
 PEERS = {  # not shipped: what a user's file could say
-    "ruy": replace(SHIPPED["tflite"], name="ruy", rounding="ruy"),
+    "ruy": replace(SHIPPED["tflm"], name="ruy", rounding="ruy"),
     "rndnu": Target("rndnu", "XNNPACK", 24, "half_up"),
     "vaddsub": Target("vaddsub", "XNNPACK's addition", 21, "half_up"),
-    "float32": Target("float32", "onnxruntime, XNNPACK", 24, "half_to_even_in_float32"),
+    "float32": Target(
+        "float32", "onnxruntime, XNNPACK", 24, "half_to_even_in_float32", scales="float32"
+    ),
 }
 TARGETS = SHIPPED | PEERS
-LITERT = {"ref": "tflite", "opt": "ruy", "xnnpack": "float32"}
-REFERENCE_KERNELS = LITERT | {"opt": "tflite"}
+LITERT = {"ref": "litert", "opt": "ruy", "xnnpack": "float32"}
+REFERENCE_KERNELS = LITERT | {"opt": "litert"}
 
 OUT_OF_SCOPE = {
     # file, group, and op or column -> why
-    "c_ops softmax": "a fixed-point pipeline of its own; Softmax here is TableSoftmax",
+    "c_ops softmax out": "says in words what scale and zero point it has",
     "c_ops logistic": "a fixed-point pipeline of its own; Sigmoid here is a table",
     "c_ops tanh": "a fixed-point pipeline of its own; Tanh here is a table",
     "c_ops hard_swish": "no records",
     "c_requantize requantize_int64_acc_reduced_multiplier cmsis": "its doubled intermediate "
     "wraps in int32, which TFLite Micro's does not",
     "c_requantize xnn_qu8 rndnu16": "rounds to 16 bits in between",
-    "tflite_softmax_int8 cases": "a fixed-point pipeline of its own",
     "tflite_quantize_float cases": "takes floats",
     "tflite_pad cases": "moves stored integers: no arithmetic",
     "tflite_add cases opt": "a vector kernel: one result of 600 differs from the reference",
     "tflite_leaky_relu cases xnnpack": "a form of its own: multipliers of 8 bits",
     "tflite_quantize_requant cases int8 xnnpack": "a conversion of its own",
-    "tflite_requantize_fully_connected cases ref": "LiteRT's reference multiplies in float32, "
-    "ties away from zero; TFLite Micro does not",
     "ivit_shiftmax": "no such op here yet",
     "ivit_shiftgelu": "no such op here yet",
     "ivit_layernorm": "no such op here yet",
@@ -136,6 +145,15 @@ def of_dense(record, target):
     return stored(target.requantize(acc, *pairs.T), t["out"]).reshape(shape)
 
 
+def of_gemm(record, target):
+    t, acc = roles(record), np.array(record["params"]["acc"])
+    (w_scale,) = {*real(t["in1"])}
+    scale = target.real_scale("IntGemm", (t["in0"]["real"], w_scale), t["out"]["real"])
+    levels = GEMM_FORMS[target.gemm].levels(acc, scale, target)
+    levels = np.where(levels == 1 << 31, -levels, levels)  # C++ leaves that to the processor
+    return stored(levels, t["out"]).reshape(1, -1)
+
+
 def of_add(record, target, sign=1):
     t, form = roles(record), ADD_FORMS[target.add]
     numbers = form.numbers(*(t[role]["real"] for role in ("in0", "in1", "out")), target)
@@ -158,8 +176,8 @@ def of_c_add(record, target):
 def of_mul(record, target):
     t = roles(record)
     a, b, y = (t[role] for role in ("in0", "in1", "out"))
-    scale = np.float32(a["real"]) * np.float32(b["real"]) / np.float32(y["real"])
-    pair = target.elementwise_multiplier(float(scale))
+    scale = target.real_scale("IntMul", (a["real"], b["real"]), y["real"])
+    pair = target.elementwise_multiplier(scale)
     return stored(target.requantize(a["level"] * b["level"], *pair), y)
 
 
@@ -171,10 +189,9 @@ def of_rescale(record, target):
 
 
 def of_relu(record, target, highest=np.inf):
-    """TFLite divides the scales of a Relu in float32."""
     t = roles(record)
     x, y = t["in0"], t["out"]
-    scale = float(np.float32(x["real"]) / np.float32(y["real"]))
+    scale = target.real_scale("Relu", (x["real"],), y["real"])
     level = target.requantize(x["level"], *target.scale_to_multiplier(scale))
     high = min(127, y["zp"] + np.rint(highest / y["real"]))
     return stored(level, y, max(-128, y["zp"]), int(high))
@@ -187,15 +204,15 @@ def of_relu6(record, target):
 def of_leaky_relu(record, target):
     t, alpha = roles(record), float(float32(record["params"]["alpha_f32_hex"][0]))
     x, y = t["in0"], t["out"]
-    numbers = SLOPE_FORMS[target.slopes].numbers(x["real"], y["real"], [1], alpha, target)
+    form = SLOPE_FORMS[target.slopes]
+    numbers = form.numbers("LeakyRelu", x["real"], y["real"], [1], alpha, target)
     return stored(sloped(x["level"], numbers, target.rounding), y)
 
 
 def of_c_leaky_relu(record, target):
-    scales = record["in_scale"], record["out_scale"]
-    numbers = SLOPE_FORMS[target.slopes].numbers(*scales, [1], record["alpha"], target)
-    assert numbers.above == q31(record["mult_identity"])
-    assert numbers.below == [q31(record["mult_alpha"])]
+    """The kernel alone: who wrote the record derived the multipliers it gave it in double."""
+    given = [q31(record[name]) for name in ("mult_identity", "mult_alpha")]
+    numbers = Slopes(given[0], given[1:], [1])
     x = np.arange(-128, 128) - record["in_zp"]
     return stored(sloped(x, numbers, target.rounding), {"zp": record["out_zp"]})
 
@@ -205,7 +222,7 @@ def of_prelu(record, target):
     x, slope, y = (t[role] for role in ("in0", "in1", "out"))
     codes = (np.ravel(slope["const"]) - slope["zp"]).tolist()
     form = SLOPE_FORMS[target.slopes]
-    numbers = form.numbers(x["real"], y["real"], codes, slope["real"], target)
+    numbers = form.numbers("PRelu", x["real"], y["real"], codes, slope["real"], target)
     return stored(sloped(x["level"], numbers, target.rounding), y)
 
 
@@ -253,6 +270,21 @@ def of_average_pool(record, target):
     zero = {"zp": 0}  # TFLite averages stored integers: input and output are alike
     level = pooled(x + y["zp"], p["k"], p["stride"], pads, target)
     return stored(level, zero, low)
+
+
+def softmaxed(x, scale):
+    given = np.array(softmax_exponentials(scale), np.int32), *np.int8([-128, -128, 127])
+    return OPS["GemmlowpSoftmax"].reference(np.int8(x), *given, axis=-1)
+
+
+def of_softmax(record, _target):
+    t = roles(record)
+    assert (t["out"]["real"], t["out"]["zp"]) == (1 / 256, -128)
+    return softmaxed(record["feeds"][0], t["in0"]["real"])
+
+
+def of_c_softmax(record, _target):
+    return np.concatenate([softmaxed(row, record["in_scale"]) for row in record["x"]])
 
 
 def of_c_average_pool(record, target):
@@ -373,24 +405,24 @@ def of_power_of_two(record, _target):
 # Of a scale as it is, float32's product decides ties that integers do not see: 15 of 570 here.
 # For graphs of target onnx multipliers are searched with which both agree.
 MATRIX = {
-    "tflm_double": "tflite",
+    "tflm_double": "tflm",
     "tflm_single": "tflite-single",
-    "cmsis_double": "tflite",
+    "cmsis_double": "tflm",
     "cmsis_single": "tflite-single",
     "tosa_single_round": "tosa",
-    "tosa_double_round": "tflite",
+    "tosa_double_round": "tflm",
     "tosa_inexact_round": "float32",
     "xnn_fp32": "float32",
     "xnn_rndnu": "rndnu",
-    "litert_conv_ref": "tflite",
+    "litert_conv_ref": "litert",
     "litert_conv_opt": "ruy",
     "litert_conv_xnnpack": "float32",
     "ort_qlinearconv": "float32",
 }
-TFLM = {"tflm_double": "tflite", "tflm_single": "tflite-single"}
+TFLM = {"tflm_double": "tflm", "tflm_single": "tflite-single"}
 ROUNDING_MODES = {
     "SINGLE_ROUND": "tosa",
-    "DOUBLE_ROUND": "tflite",
+    "DOUBLE_ROUND": "tflm",
     "INEXACT_ROUND": "float32",
 }
 
@@ -400,11 +432,11 @@ KINDS = {
     "c_requantize requantize": {c: (t, of_c_levels) for c, t in TFLM.items()}
     | {"xnn_fp32_s8_zp0": ("float32", of_levels), "xnn_rndnu_s8_zp0": ("rndnu", of_levels)},
     "c_requantize quantize_multiplier": {
-        "double_round_build": ("tflite", multiplier_of),
+        "double_round_build": ("tflm", multiplier_of),
         "single_round_build": ("tflite-single", multiplier_of),
     },
-    "c_requantize srdhm": {2: ("tflite", of_doubling_high_multiply)},
-    "c_requantize rdpot": {2: ("tflite", of_power_of_two)},
+    "c_requantize srdhm": {2: ("tflm", of_doubling_high_multiply)},
+    "c_requantize rdpot": {2: ("tflm", of_power_of_two)},
     "c_requantize requantize_int64_acc_reduced_multiplier": {
         "tflm": ("tflite-single", of_47_bits)
     },
@@ -414,34 +446,37 @@ KINDS = {
     },
     "c_ops leaky_relu": {c: (t, of_c_leaky_relu) for c, t in TFLM.items()},
     "c_ops add": {c: (t, of_c_add) for c, t in TFLM.items()},
-    "c_ops avgpool": {"cmsis": ("tflite", of_c_average_pool)},
-    "tflite_add cases": {"ref": ("tflite", of_add), "xnnpack": ("vaddsub", of_add)},
+    "c_ops softmax": {c: (t, of_c_softmax) for c, t in TFLM.items()},
+    "tflite_softmax_int8 cases": dict.fromkeys(LITERT, ("litert", of_softmax)),
+    "c_ops avgpool": {"cmsis": ("tflm", of_c_average_pool)},
+    "tflite_add cases": {"ref": ("litert", of_add), "xnnpack": ("vaddsub", of_add)},
     "tflite_sub cases": {
-        "ref": ("tflite", of_sub),
-        "opt": ("tflite", of_sub),
+        "ref": ("litert", of_sub),
+        "opt": ("litert", of_sub),
         "xnnpack": ("vaddsub", of_sub),
     },
     "tflite_mul cases": {c: (t, of_mul) for c, t in REFERENCE_KERNELS.items()},
-    "tflite_average_pool_2d cases": dict.fromkeys(LITERT, ("tflite", of_average_pool)),
+    "tflite_average_pool_2d cases": dict.fromkeys(LITERT, ("litert", of_average_pool)),
     "tflite_leaky_relu cases": {
-        "ref": ("tflite", of_leaky_relu),
-        "opt": ("tflite", of_leaky_relu),
+        "ref": ("litert", of_leaky_relu),
+        "opt": ("litert", of_leaky_relu),
     },
-    "tflite_prelu cases": dict.fromkeys(LITERT, ("tflite", of_prelu)),
+    "tflite_prelu cases": dict.fromkeys(LITERT, ("litert", of_prelu)),
     "tflite_mean cases [1, 2]": {c: (t, of_mean) for c, t in LITERT.items()},
     "tflite_mean cases [3]": {c: (t, of_mean) for c, t in REFERENCE_KERNELS.items()},
     "tflite_quantize_requant cases int8": {
-        "ref": ("tflite", of_rescale),
+        "ref": ("litert", of_rescale),
         "opt": ("ruy", of_rescale),
     },
-    "tflite_quantize_requant cases uint8": dict.fromkeys(LITERT, ("tflite", of_rescale)),
-    "tflite_quantize_requant cases int16": dict.fromkeys(LITERT, ("tflite", of_rescale)),
-    "tflite_relu cases": dict.fromkeys(LITERT, ("tflite", of_relu)),
-    "tflite_relu6 cases": dict.fromkeys(LITERT, ("tflite", of_relu6)),
+    "tflite_quantize_requant cases uint8": dict.fromkeys(LITERT, ("litert", of_rescale)),
+    "tflite_quantize_requant cases int16": dict.fromkeys(LITERT, ("litert", of_rescale)),
+    "tflite_relu cases": dict.fromkeys(LITERT, ("litert", of_relu)),
+    "tflite_relu6 cases": dict.fromkeys(LITERT, ("litert", of_relu6)),
     "tflite_requantize_conv2d_per_channel cases": {
         c: (t, of_dense) for c, t in LITERT.items()
     },
     "tflite_requantize_fully_connected cases": {
+        "ref": ("litert", of_gemm),
         "opt": ("ruy", of_dense),
         "xnnpack": ("float32", of_dense),
     },
@@ -457,7 +492,7 @@ KINDS = {
     },
     "tpumlir RightShiftRound": {"in_out": ("bm1684x", of_right_shift_round)},
     "tpumlir MultiplyByQuantizedMultiplier": {
-        "half_away": ("tflite", of_quantized_multiplier("tflite_double")),
+        "half_away": ("tflm", of_quantized_multiplier("tflite_double")),
         "half_up": ("ruy", of_quantized_multiplier("ruy")),
     },
     "tpumlir MultiplierShift_HalfUp": {"y": ("bm1684x", of_multiplier_shift)},
@@ -556,6 +591,7 @@ GIVEN = {
     ),
     *("count_include_pad", "rounding_mode", "scale32", "in_dtype", "out_dtype", "per_channel"),
     *("round", "mode", "bits", "pre_scale_f32_hex", "z_scale_f32_hex", "m", "e", "acc", "m1"),
+    *("beta", "input_multiplier", "input_left_shift", "diff_min"),
     *("identity", "identity_scale_f32_hex", "e1", "wdtype", "x_scale_hex", "w_scale_hex"),
     *("y_scale_hex", "y_zp", 0, 1),
 }

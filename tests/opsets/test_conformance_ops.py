@@ -203,7 +203,7 @@ def test_tflite_slopes_are_reproduced_but_for_counted_ties(op):
     assert found == TFLITE_SLOPES[op]
 
 
-BUILDS = {"tflm_double": "tflite", "tflm_single": "tflite-single"}
+BUILDS = {"tflm_double": "tflm", "tflm_single": "tflite-single"}
 """Columns of what was compiled from C, by target."""
 
 
@@ -242,7 +242,7 @@ def reference_of(case):
 
 @pytest.mark.parametrize("op", ["Add", "Sub"])
 def test_tflite_sums_are_reproduced_by_meaning_and_body(op):
-    target, cases = load_target("tflite"), load(f"tflite_{op.lower()}", "cases")
+    target, cases = load_target("litert"), load(f"tflite_{op.lower()}", "cases")
     for case in cases:
         meanings = [quantization_of(tensor) for tensor in case["tensors"]]
         found = of_pair(f"IntRescaled{op}", *case["feeds"], meanings, target)
@@ -261,7 +261,7 @@ def test_tflite_micro_sums_are_reproduced_by_meaning_and_body(case, column):
 
 
 def test_tflite_slopes_are_reproduced_by_meaning_and_body():
-    target, count = load_target("tflite"), 0
+    target, count = load_target("litert"), 0
     for case in load("tflite_leaky_relu", "cases") + load("tflite_prelu", "cases"):
         tensors = {each["role"]: each for each in case["tensors"]}
         x, y = (quantization_of(tensors[role]) for role in ("in0", "out"))
@@ -270,7 +270,8 @@ def test_tflite_slopes_are_reproduced_by_meaning_and_body():
         if "in1" in tensors:
             slopes = quantization_of(tensors["in1"])
             codes = np.int32(tensors["in1"]["const"]) - slopes.zero_point
-            pair = target.elementwise_multiplier(x.scale * slopes.scale / y.scale)
+            scale = target.real_scale("PRelu", (x.scale, slopes.scale), y.scale)
+            pair = target.elementwise_multiplier(scale)
             names = "slope_codes", "slope_multiplier", "slope_shift"
             numbers |= dict(zip(names, (codes, *map(np.int32, pair)), strict=True))
         found = of_slopes(case["feeds"][0], numbers, (x, y), target)
@@ -284,7 +285,12 @@ def test_tflite_slopes_are_reproduced_by_meaning_and_body():
 def test_tflite_micro_slopes_are_reproduced_by_meaning_and_body(case, column):
     x, y = (Quantization(case[f"{k}_scale"], case[f"{k}_zp"], "int8") for k in ("in", "out"))
     target = load_target(BUILDS[column])
-    numbers = coded_slopes(x, y, np.array(case["alpha"], np.float32), True, target)
+    above, below = (
+        map(np.int32, node_pair((multiplier, 31 - exponent), target.rounding))
+        for multiplier, exponent in (case["mult_identity"], case["mult_alpha"])
+    )
+    parts = [*above, np.int32(1), *below]  # derived in double by who wrote the record
+    numbers = dict(enumerate(parts))
     found = of_slopes(np.arange(-128, 128), numbers, (x, y), target)
     assert found.tolist() == case[column]
 

@@ -101,7 +101,7 @@ def test_slopes_are_near_to_the_real_ones(name, slopes):
     target, slope_scale = load_target(name), 2.0 / 127
     codes = [round(slope / slope_scale) for slope in slopes]
     form = SLOPE_FORMS[target.slopes]
-    numbers = form.numbers(0.5, 0.5, codes, slope_scale, target)
+    numbers = form.numbers("PRelu", 0.5, 0.5, codes, slope_scale, target)
     x = np.repeat(LEVELS[:, None], len(codes), axis=1)
     levels = sloped(x, numbers, target.rounding)
     real = np.where(x < 0, x * np.array(codes) * slope_scale, x)
@@ -114,7 +114,7 @@ def test_slopes_are_near_to_the_real_ones(name, slopes):
 @each_target
 def test_a_leaky_relu_is_near_to_the_real_one(name, alpha):
     target = load_target(name)
-    numbers = SLOPE_FORMS[target.slopes].numbers(0.5, 0.5, [1], alpha, target)
+    numbers = SLOPE_FORMS[target.slopes].numbers("LeakyRelu", 0.5, 0.5, [1], alpha, target)
     levels = sloped(LEVELS, numbers, target.rounding)
     real = np.where(LEVELS < 0, LEVELS * alpha, LEVELS)
     slack = multiplier_error(target) * np.abs(real)
@@ -123,7 +123,9 @@ def test_a_leaky_relu_is_near_to_the_real_one(name, alpha):
 
 def test_tpu_mlir_truncates_slopes_to_codes_of_one_shift():
     target = load_target("bm1684x")
-    numbers = SLOPE_FORMS["common_shift"].numbers(0.5, 0.5, [0.3, -0.26, 0.01], 1.0, target)
+    numbers = SLOPE_FORMS["common_shift"].numbers(
+        "PRelu", 0.5, 0.5, [0.3, -0.26, 0.01], 1.0, target
+    )
     assert numbers.codes == [76, -66, 2]  # 0.3 * 2**8 = 76.8
     assert numbers.above == (1, 0) and numbers.below == [(1, 8)]
     x = np.array([[-100, -100, -100], [7, 7, 7]])
@@ -132,7 +134,9 @@ def test_tpu_mlir_truncates_slopes_to_codes_of_one_shift():
 
 def test_a_slope_that_no_code_holds_is_an_error():
     with pytest.raises(UsageError, match="no 8-bit code holds the slope 200: 127 is"):
-        SLOPE_FORMS["common_shift"].numbers(1, 1, [1.0, -200.0], 1.0, load_target("bm1684x"))
+        SLOPE_FORMS["common_shift"].numbers(
+            "PRelu", 1, 1, [1.0, -200.0], 1.0, load_target("bm1684x")
+        )
 
 
 def test_forms_without_a_rescale_need_one_scale():
@@ -140,7 +144,9 @@ def test_forms_without_a_rescale_need_one_scale():
     for made in (
         lambda: POOL_FORMS["divided"].numbers(0.5, 4, target),
         lambda: POOL_FORMS["reciprocal"].numbers(0.5, 4, target),
-        lambda: SLOPE_FORMS["common_shift"].numbers(0.5, 1.0, [0.1, 0.2], 1.0, target),
+        lambda: SLOPE_FORMS["common_shift"].numbers(
+            "PRelu", 0.5, 1.0, [0.1, 0.2], 1.0, target
+        ),
     ):
         with pytest.raises(UsageError, match=r"one scale for input and output, got 0\.5"):
             made()

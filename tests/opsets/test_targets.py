@@ -11,7 +11,7 @@ from onnx.numpy_helper import to_array
 
 import qpasses
 from opsets.errors import UsageError
-from opsets.target import Target, load_target, target_names
+from opsets.target import Target, load_target, other_names, target_names
 from tests.support.small_models import cnn, model, numbers, pictures
 
 GOOD = {
@@ -40,6 +40,12 @@ def test_the_default_target_is_shipped():
 
 def test_every_shipped_target_loads_under_its_name():
     assert [load_target(name).name for name in target_names()] == target_names()
+
+
+def test_a_target_is_known_by_its_other_name_too():
+    assert other_names() == {"tflite": "tflm"}
+    assert load_target("tflite") == load_target("tflm")
+    assert_usage_error("tflight", "litert, onnx, tflite, tflite-single, tflm, tosa")
 
 
 def test_the_onnx_target_has_float32_multipliers_and_rounds_half_to_even():
@@ -205,7 +211,7 @@ def test_what_is_no_scale_is_an_error(name, scale):
     [
         ("onnx", 2.0**24, "it is 2 times the largest, 8.38861e+06"),
         ("exact", 1e300, "it is 9.31323e+290 times the largest, 1.07374e+09"),
-        ("tflite", 2.0**31, "it is 1.00000000047 times the largest, 2147483647"),
+        ("tflm", 2.0**31, "it is 1.00000000047 times the largest, 2147483647"),
         ("tflite-single", 2.0**31, "it is 2 times the largest, 1.07374e+09"),
         ("tosa", 1e12, "it is 1862.65 times the largest, 5.36871e+08"),
         ("bm1684x", 2.0**64, "it is 2 times the largest, 9.22337e+18"),

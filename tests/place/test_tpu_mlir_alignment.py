@@ -76,9 +76,11 @@ def thresholds(body, **ranges):
     return spread_thresholds(import_graph(onnx.parser.parse_model(text)), given)
 
 
-def test_thresholds_are_the_larger_end_and_then_the_maximum():
-    """What a LeakyRelu reads keeps a sign, and takes the threshold of what it writes."""
+def test_thresholds_are_the_larger_end_before_and_after_ranges_spread():
+    """What a LeakyRelu reads takes the maximum of what it writes, and keeps its minimum."""
     found = thresholds("{ y = LeakyRelu (x) }", x=(-3.0, 1.0), y=(-0.5, 2.0))
-    assert found == {"x": Range(-2.0, 2.0), "y": Range(-2.0, 2.0)}
+    assert found == {"x": Range(-3.0, 3.0), "y": Range(-3.0, 3.0)}
+    found = thresholds("{ y = LeakyRelu (x) }", x=(-3.0, 1.0), y=(-0.5, 4.0))
+    assert found == {"x": Range(-4.0, 4.0), "y": Range(-4.0, 4.0)}
     found = thresholds("{ y = Sigmoid (x) }", x=(-3.0, -1.0), y=(0.1, 0.9))
     assert found == {"x": Range(-3.0, 3.0), "y": Range(0.0, 0.9)}

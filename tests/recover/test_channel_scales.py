@@ -327,7 +327,7 @@ def test_random_samples_judge_nothing_by_default():
 # What is refused
 
 REFUSED = {
-    "tflite": ({"target": "tflite"}, "target 'tflite' has one scale for a tensor"),
+    "tflite": ({"target": "tflite"}, "target 'tflm' has one scale for a tensor"),
     "tosa": ({"target": "tosa"}, "target 'tosa' has one scale for a tensor"),
     "qdq": ({"emit": "qdq"}, "onnxruntime runs no Conv between Q/DQ nodes of channels"),
     "4 bits": ({"activation_bits": 4}, "activations have fewer codes than 256"),

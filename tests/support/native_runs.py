@@ -50,6 +50,7 @@ from tests.support.kernels.pool_cases import (
     resizes,
 )
 from tests.support.kernels.row_cases import (
+    gemmlowp_softmaxes,
     log_softmaxes,
     norms,
     polynomial_gelus,
@@ -124,6 +125,7 @@ SLOPED += [
 """Of x and of its slopes: one, of channels first and last, of several axes, and very many."""
 
 EVERY = {
+    "GemmlowpSoftmax": gemmlowp_softmaxes,
     "IBertGelu": polynomial_gelus,
     "IBertSoftmax": polynomial_softmaxes,
     "ILayerNorm": published_norms,

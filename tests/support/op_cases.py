@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from opsets.attribute_kinds import Axis
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
+from opsets.gemmlowp import softmax_exponentials
 from opsets.op import Op
 from opsets.qpasses_v1.int_pad import MODES
 from opsets.rounding import NODE_ROUNDINGS
@@ -735,6 +736,16 @@ def shiftmax(draw):
 
 
 @st.composite
+def gemmlowp_softmax(draw):
+    rng, x, _zero, ends, axis = _published(draw, 8)
+    scale = float(rng.choice([1 / 256, 1 / 16, 0.3, 2]))
+    exponentials = np.int32(softmax_exponentials(scale))
+    if rng.random() < 0.3:
+        exponentials = rng.integers(0, 1 << 31, 256).astype(np.int32)
+    return Case([x, exponentials, *ends[-3:]], {"axis": axis})
+
+
+@st.composite
 def shift_gelu(draw):
     bits = draw(st.sampled_from([8, 16]))
     rng, x, zero, ends, axis = _published(draw, bits + 8)
@@ -818,6 +829,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "TableSoftmax16": table_softmax16(),
     "IntLogSoftmax": int_log_softmax(),
     "IntLayerNorm": int_layer_norm(),
+    "GemmlowpSoftmax": gemmlowp_softmax(),
     "Shiftmax": shiftmax(),
     "ShiftGelu": shift_gelu(),
     "ILayerNorm": i_layer_norm(),

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from opsets.fixed_point import ROUNDINGS
+from opsets.gemmlowp import softmax_exponentials
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from tests.support.op_cases import Case, codes, zero_point
@@ -845,6 +846,16 @@ def shiftmax(rng, dtype, rounding):
     return found
 
 
+def gemmlowp_softmax(rng, dtype, _rounding):
+    terms = np.array(softmax_exponentials(1 / 96), np.int32)
+    return {
+        name: Case(
+            [rows_of(rng, dtype, (9, 16, 9)), terms, *output(rng, dtype)], {"axis": axis}
+        )
+        for name, axis in AXES.items()
+    }
+
+
 def i_bert_softmax(rng, dtype, rounding):
     unit, found = 1 / 96, {}
     numbers = {"x0": -int(0.6931 / unit) - 1, "b": int(2.7073 / unit)}
@@ -892,6 +903,7 @@ EDGES = {
     "TableSoftmax16": table_softmax16,
     "IntLogSoftmax": int_log_softmax,
     "IntLayerNorm": int_layer_norm,
+    "GemmlowpSoftmax": gemmlowp_softmax,
     "Shiftmax": shiftmax,
     "ShiftGelu": shift_gelu,
     "ILayerNorm": i_layer_norm,

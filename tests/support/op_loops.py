@@ -410,6 +410,28 @@ def _plain_shiftmax(x, m, s, *ends, axis, x0, fraction_bits, output_bits, roundi
     return x.shape, code_at
 
 
+def _plain_gemmlowp_softmax(x, exponentials, *ends, axis):
+    """Python's integers; what has been multiplied is divided with ties up."""
+
+    def high(a, b):
+        return (a * b + 2**30) >> 31
+
+    def code_at(*at):
+        row = _row(x, at, axis)
+        terms = [int(exponentials[max(row) - each]) for each in row]
+        total = min(max(sum((term + 2048) // 4096 for term in terms), 2**19), 2**28 - 1)
+        k = total.bit_length() - 20
+        half = (total << (12 - k)) // 2
+        root = 1515870810 + high(half, -1010580540)
+        for _ in range(3):
+            root += 4 * high(root, 2**29 - high(half, root))
+        own = high(min(2 * root, 2**31 - 1), int(exponentials[max(row) - int(x[at])]))
+        zero, low, high_end = (int(each) for each in ends)
+        return min(max((own + 2 ** (22 + k)) // 2 ** (23 + k) + zero, low), high_end)
+
+    return x.shape, code_at
+
+
 def _plain_shift_gelu(x, x_zero, m, s, *ends, axis, x0, fraction_bits, output_bits, rounding):
     def code_at(*at):
         top = max(_row(x, at, axis)) - int(x_zero)
@@ -608,6 +630,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "TableSoftmax16": _plain_softmax16,
     "IntLogSoftmax": _plain_log_softmax,
     "IntLayerNorm": _plain_layer_norm,
+    "GemmlowpSoftmax": _plain_gemmlowp_softmax,
     "Shiftmax": _plain_shiftmax,
     "ShiftGelu": _plain_shift_gelu,
     "ILayerNorm": _plain_i_layer_norm,

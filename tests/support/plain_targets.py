@@ -15,5 +15,5 @@ USUAL = {
 def plain(name):
     """A shipped target, or ``ruy``: TFLite's with the roundings of its optimized kernels."""
     if name == "ruy":
-        return replace(plain("tflite"), name="ruy-plain", rounding="ruy")
+        return replace(plain("tflm"), name="ruy-plain", rounding="ruy")
     return replace(load_target(name), name=f"{name}-plain", **USUAL)

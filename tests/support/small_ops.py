@@ -3,6 +3,7 @@
 import numpy as np
 
 from opsets.declaration import CLASSES
+from opsets.gemmlowp import softmax_exponentials
 from opsets.qpasses_v1 import OPS
 from tests.support.op_cases import Case
 
@@ -199,6 +200,11 @@ SMALL = {
             **{"axis": -1, "cells": 3, "centered": 1, "root_bits": 4},
             **{"factor_bits": 40, "norm_bits": 12, **EVEN},
         },
+    ),
+    "GemmlowpSoftmax": (
+        X,
+        {"exponentials": np.array(softmax_exponentials(0.1), np.int32), **ENDS},
+        {"axis": -1},
     ),
     "Shiftmax": (
         X,

@@ -25,6 +25,7 @@ from qpasses.checking.rules.check_pairs import int_add, int_mul
 from qpasses.checking.rules.check_plain import apart, left
 from qpasses.checking.rules.check_products import int_conv, int_gemm, int_mat_mul
 from qpasses.checking.rules.check_published import (
+    gemmlowp_softmax,
     i_bert_gelu,
     i_bert_softmax,
     i_layer_norm,
@@ -81,6 +82,7 @@ RULES: Mapping[str, Rule] = {
     "TableSoftmax": table_softmax,
     "TableSoftmax16": table_softmax16,
     "IntLogSoftmax": log_softmax,
+    "GemmlowpSoftmax": gemmlowp_softmax,
     "Shiftmax": shiftmax,
     "IBertSoftmax": i_bert_softmax,
     "ShiftGelu": shift_gelu,

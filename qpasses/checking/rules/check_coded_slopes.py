@@ -12,6 +12,7 @@ from opsets.multipliers import Pair, ScaleError
 from opsets.realised import node_pair, slopes_are_coded
 from opsets.target import Target
 from qpasses.checking.meaning import DifferenceError, Site, unlike
+from qpasses.checking.rules.check_multipliers import real_scale
 from qpasses.checking.rules.check_slopes import rectified
 
 Below = tuple[Any, Any, Any]
@@ -40,37 +41,42 @@ def _numbers(
             raise DifferenceError("its input and output have different scales")
         above, below = node_pair((1, 0), target.rounding), _common_shift(slopes, target)
     else:
-        above = node_pair(target.elementwise_multiplier(x / y), target.rounding)
+        above = _pair(real_scale(op, (x,), y, target), target)
         if target.slopes == "multipliers":
-            below = _each_multiplied(x, y, slopes, target)
+            below = _each_multiplied(op, x, y, slopes, target)
         elif op == "LeakyRelu":
-            below = 1, *_pair(x * float(slopes) / y, target)
+            below = 1, *_pair(real_scale(op, (x, float(slopes)), y, target), target)
         else:
-            below = _stored(x, y, slopes, target)
+            below = _stored(op, x, y, slopes, target)
     names = "multiplier", "shift", "slope_codes", "slope_multiplier", "slope_shift"
     return dict(zip(names, (*above, *below), strict=True))
 
 
-def _pair(scale: float, target: Target) -> Pair:
+def _pair(scale: Fraction, target: Target) -> Pair:
     """Multiplier and shift of a slope; the multiplier has its sign."""
     multiplier, shift = target.elementwise_multiplier(abs(scale))
     return node_pair((multiplier if scale >= 0 else -multiplier, shift), target.rounding)
 
 
-def _each_multiplied(x: float, y: float, slopes: NDArray[Any], target: Target) -> Below:
-    known = {each: _pair(x * each / y, target) for each in {*slopes.ravel().tolist()}}
+def _each_multiplied(
+    op: str, x: float, y: float, slopes: NDArray[Any], target: Target
+) -> Below:
+    known = {
+        each: _pair(real_scale(op, (x, each), y, target), target)
+        for each in {*slopes.ravel().tolist()}
+    }
     pairs = np.array([known[each] for each in slopes.ravel().tolist()], np.int64)
     return 1, *(part.reshape(slopes.shape) for part in pairs.T)
 
 
-def _stored(x: float, y: float, slopes: NDArray[Any], target: Target) -> Below:
+def _stored(op: str, x: float, y: float, slopes: NDArray[Any], target: Target) -> Below:
     """Codes of int8, less the zero point, with one multiplier."""
     real = slopes.astype(np.float64)
     low, high = real.min(initial=0), real.max(initial=0)
     scale = float(np.float32((high - low) / 255)) or 1.0
     zero = min(max(round(-128 - float(low) / scale), -128), 127)
     codes = np.minimum(np.maximum(np.rint(real / scale) + zero, -128), 127) - zero
-    return codes, *_pair(x * scale / y, target)
+    return codes, *_pair(real_scale(op, (x, scale), y, target), target)
 
 
 def _common_shift(slopes: NDArray[Any], target: Target) -> Below:

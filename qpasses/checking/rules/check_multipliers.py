@@ -36,7 +36,7 @@ def expected_pairs(
 ) -> tuple[Int64, Int64]:
     """Multiplier and shift of each channel. Raises DifferenceError where there are none."""
     channels = in_channels([*scales.values(), y])
-    real = [_scale(op, each, one, cells, target) for *each, one in channels]
+    real = [real_scale(op, each, one, target) / cells for *each, one in channels]
     pairs = [expected_pair(each, target, op not in _MATRICES, of_words) for each in real]
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     return multiplier, shift
@@ -79,7 +79,7 @@ def word_pairs(
     while bits > 16 and reach << bits > 1 << 53:
         bits -= 1
     real = [
-        _scale(op, each, one, cells, target)
+        real_scale(op, each, one, target) / cells
         for *each, one in in_channels([*scales.values(), y])
     ]
     if bits < 18 and max(real) >= 1 << bits - 2:
@@ -119,26 +119,84 @@ def nearest_to_sums(
     return found
 
 
-def _scale(
-    op: str, operands: Sequence[float], y: float, cells: int, target: Target
-) -> Fraction:
-    """(products / y) / cells, each step in the type of the system."""
+_PRODUCT_ONLY = {
+    "product_in_float32": None,
+    "tflite": ("IntGemm", "IntMatMul"),
+    "tflm": ("IntGemm", "IntMatMul"),
+    "litert": ("IntMatMul",),
+}
+"""By rule of scales: the ops, or all, whose product alone is in float32."""
+
+_ALL_IN_FLOAT32 = {
+    "float32": None,
+    "tflite": ("IntMul",),
+    "tflm": ("LeakyRelu",),
+    "litert": ("IntMul", "Relu", "LeakyRelu", "PRelu"),
+}
+
+
+def real_scale(op: str, operands: Sequence[float], y: float, target: Target) -> Fraction:
+    """products / y, each step in the type of the system."""
     rule, narrow = target.scales, np.float32
     if rule == "exact":
         exact = Fraction(1)
         for each in operands:
             exact *= Fraction(each)
-        return exact / Fraction(y) / cells
-    if rule == "tflite" and op == "IntMul":
-        a, b = map(narrow, operands)
-        return Fraction(float(a * b / narrow(y)))
-    in_float32 = rule == "product_in_float32" or (
-        rule == "tflite" and op in ("IntGemm", "IntMatMul")
+        return exact / Fraction(y)
+    is_narrow, is_product = (
+        rule in known and (known[rule] is None or op in (known[rule] or ()))
+        for known in (_ALL_IN_FLOAT32, _PRODUCT_ONLY)
     )
-    total = narrow(1) if in_float32 else 1.0
+    total = narrow(1) if is_narrow or is_product else 1.0
     for each in operands:
-        total = total * (narrow(each) if in_float32 else each)
-    return Fraction(float(total) / y / cells)
+        total = total * (narrow(each) if is_narrow or is_product else each)
+    return Fraction(float(total / narrow(y)) if is_narrow else float(total) / y)
+
+
+def scaled_pairs(
+    scales: Sequence[Fraction], steps: Int64, reachable: Interval
+) -> tuple[Int64, Int64]:
+    """The multiplier of 31 bits of each scale with the levels of a product in double.
+
+    The nearest, or the nearest of its neighbours up to 8 away, of two the larger, with which
+    each step is where sum * scale in double, ties away from zero, takes it. Raises
+    DifferenceError where there is none.
+    """
+    found = []
+    for channel, scale in enumerate(scales):
+        first, shift = nearest(scale, 31)
+        part = Interval(
+            *(end[channel : channel + 1] for end in (reachable.low, reachable.high))
+        )
+        away = [first] + [first + way * n for n in range(1, 9) for way in (1, -1)]
+        fitting = (
+            each for each in away if _scales_alike(each, shift, float(scale), steps, part)
+        )
+        pair = next(fitting, None)
+        reach = max(-int(part.low[0]), int(part.high[0])) * float(scale)
+        if pair is None or reach >= (1 << 31) - 1:
+            raise DifferenceError(f"no multiplier has the levels of {float(scale):.6g}")
+        found.append((pair, shift))
+    multiplier, shifts = np.array(found, np.int64).T
+    return multiplier, shifts
+
+
+def _scales_alike(
+    multiplier: int, shift: int, scale: float, steps: Int64, reachable: Interval
+) -> bool:
+    """Whether both take each step at one place, or beyond what is reachable."""
+    if multiplier >= 1 << 31:
+        return False
+    pair = np.array([multiplier]), np.array([shift])
+    places = meaning_thresholds(*pair, steps, "half_away")
+    for sums in (places, places - 1):
+        inside = np.clip(sums, reachable.low[:, None], reachable.high[:, None])
+        products = inside * np.float64(scale)
+        rest, whole = np.modf(np.abs(products))
+        theirs = np.copysign(whole + (rest >= 1 / 2), products)
+        if ((theirs >= steps) != (inside >= places)).any():
+            return False
+    return True
 
 
 def expected_pair(

@@ -35,6 +35,8 @@ from qpasses.checking.rules.check_multipliers import (
     expected_pairs,
     expected_rounding,
     nearest_to_sums,
+    real_scale,
+    scaled_pairs,
     word_pairs,
 )
 from qpasses.checking.rules.check_rounding import count_far
@@ -333,7 +335,9 @@ def check_requantized(
 ) -> Iterator[str]:
     """Attributes, multiplier, shift, zero point, clamps and record of a requantized sum."""
     target, y = site.settings.target, scales_of(site.any_y)
-    attributes, lacking = {**attributes, "rounding": expected_rounding(target)}, list[int]()
+    is_scaled = site.node.op == "IntGemm" and target.gemm == "scaled"
+    rounding = "half_away" if is_scaled else expected_rounding(target)
+    attributes, lacking = {**attributes, "rounding": rounding}, list[int]()
     stated = {name: v for name, v in site.node.attrs.items() if name != "bias_rests"}
     yield from unlike_attributes(stated, attributes)
     yield from check_end(site, clamps)
@@ -345,7 +349,13 @@ def check_requantized(
     bias = site.given.get("bias", np.zeros(0)).astype(np.int64)
     if bits == 38 and (np.abs(bias) > 1 << 30).any():
         raise DifferenceError("its bias can leave int32 beside sums of the lower 8 bits")
-    if has_words:
+    if is_scaled and has_words:
+        raise DifferenceError("its target scales sums of 8 bits alone")
+    if is_scaled:
+        channels = in_channels([*scales.values(), y])
+        exact = [real_scale(site.node.op, each, one, target) for *each, one in channels]
+        multiplier, shift = scaled_pairs(exact, _steps(site), reachable)
+    elif has_words:
         if attributes["rounding"] in LAST_STEP:
             raise DifferenceError("its target rounds twice, which takes sums of 32 bits")
         reach = max(-int(reachable.low.min()), int(reachable.high.max()))
@@ -372,7 +382,7 @@ def check_requantized(
         yield "its rests of biases are not those of the real ones"
     for name, value in (("multiplier", multiplier), ("shift", shift)):
         yield from unlike(name, site.given[name], value.astype(np.int32))
-    if not has_words:
+    if not (has_words or is_scaled):
         check_computes(multiplier, shift, _steps(site), reachable, target)
 
 

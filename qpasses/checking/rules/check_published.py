@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import ceil
+from math import ceil, frexp
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from qpasses.checking.rules.check_multipliers import expected_pair, expected_rou
 from qpasses.checking.rules.check_softmax import row_length
 from qpasses.ir.graph import rank
 
-_SHIFTMAX = {"fraction_bits": 15, "output_bits": 16}
+_SHIFTMAX = {"fraction_bits": 15}
 _SHIFT_GELU = {"axis": -1, "fraction_bits": 23, "output_bits": 8}
 _I_BERT_SOFTMAX = {"fraction_bits": 30, "output_bits": 8}
 
@@ -32,9 +32,63 @@ def _floor(value: Fraction) -> int:
 
 def shiftmax(site: Site) -> Iterator[str]:
     """Softmax along one axis by I-ViT."""
-    x, axis = yield from _softmax(site, "shiftmax")
-    expected = {"axis": axis, "x0": _floor(-1 / x), **_SHIFTMAX}
-    yield from _numbers(site, expected, Fraction(1, 2**15), {})
+    form = site.settings.softmax
+    bits = 8 if form == "shiftmax8" else 16
+    x, axis = yield from _softmax(site, "shiftmax8" if bits == 8 else "shiftmax")
+    expected = {"axis": axis, "x0": _floor(-1 / x), **_SHIFTMAX, "output_bits": bits}
+    yield from _numbers(site, expected, Fraction(1, 2 ** (bits - 1)), {})
+
+
+def gemmlowp_softmax(site: Site) -> Iterator[str]:
+    """Softmax along one axis by TFLite, whose result has steps of 1 / 256 from 0 on."""
+    _, axis = yield from _softmax(site, "gemmlowp")
+    x, y = site.operand(site.inputs["x"], site.first.inputs[0]), site.y
+    if y.scale != 1 / 256 or y.zero_point != y.type_limits[0]:
+        raise DifferenceError("its result has other steps than 1 / 256 from its least code on")
+    if row_length(site) > 511:
+        raise DifferenceError("its rows have more than 511 codes")
+    yield from unlike_attributes(site.node.attrs, {"axis": axis})
+    terms = np.array(_gemmlowp_terms(x.scale), np.int32)
+    yield from unlike("exponentials", site.given["exponentials"], terms)
+
+
+def _gemmlowp_terms(scale: float) -> list[int]:
+    """exp(-scale * d) for d from 0 to 255 with 31 bits, number by number."""
+    fraction, left = frexp(min(scale * 2.0**26, 2.0**31 - 1))
+    multiplier = int(Fraction(fraction) * 2**31 + Fraction(1, 2))
+    if multiplier == 1 << 31:
+        multiplier, left = 1 << 30, left + 1
+    most = (31 << 26) / Fraction(2) ** left
+    return [
+        _gemmlowp_term(-_high(-d * 2**left, multiplier)) if d <= most else 0
+        for d in range(256)
+    ]
+
+
+def _gemmlowp_term(size: int) -> int:
+    """exp(-size), which has 26 bits behind the point: of the rest below a quarter by Taylor's
+    series about -1 / 8, times a power for each bit of the quarters.
+    """
+    if size == 0:
+        return (1 << 31) - 1
+    quarters = -(-size // (1 << 24)) - 1
+    x = (((quarters << 24) - size) << 5) + (1 << 28)
+    square = _high(x, x)
+    fourth = (_high(square, square) + 2) >> 2
+    rest = _high(fourth + _high(square, x), 715827883) + square
+    term = 1895147668 + _high(x + ((rest + 1) >> 1), 1895147668)
+    for place, power in enumerate(_POWERS):
+        if quarters >> place & 1:
+            term = _high(term, power)
+    return term
+
+
+def _high(a: int, b: int) -> int:
+    return (a * b + (1 << 30)) >> 31
+
+
+_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+"""exp(-1 / 4), exp(-1 / 2) and so on, squared each time."""
 
 
 def i_bert_softmax(site: Site) -> Iterator[str]:
@@ -119,7 +173,8 @@ def i_layer_norm(site: Site) -> Iterator[str]:
     """LayerNormalization over the last axis by I-ViT."""
     site.is_op("LayerNormalization")
     node, clamps = site.first, clamps_behind(site)
-    if site.settings.layernorm != "ivit":
+    is_short = site.settings.layernorm == "ivit_short"
+    if not is_short and site.settings.layernorm != "ivit":
         yield "is unlike what the recorded settings say of LayerNormalization"
     dims, shape = rank(node.inputs[0]), node.inputs[0].shape
     if not dims or shape is None or int(node.attrs.get("axis", -1)) % dims != dims - 1:
@@ -148,9 +203,10 @@ def i_layer_norm(site: Site) -> Iterator[str]:
         for g, b in zip(gammas, betas, strict=True)
     ]
     low, high = x.type_limits
-    largest = (high - low + 1) * 2**25 + max(map(abs, biases))
+    normal = (high - low + 1) * 2**25 if is_short else 2**30
+    largest = normal + max(map(abs, biases))
     width = 52 - largest.bit_length()
-    if width < 16:
+    if width < 16 or not is_short:
         width = min(31, 62 - largest.bit_length())
     if width < 8:
         raise DifferenceError("its biases are too large")

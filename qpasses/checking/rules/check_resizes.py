@@ -7,11 +7,19 @@ from math import floor, lcm
 
 import numpy as np
 
-from qpasses.checking.meaning import DifferenceError, Site, float_constant, unlike
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    float_constant,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_averages import sums_of
-from qpasses.checking.rules.check_clamps import clamps_behind
+from qpasses.checking.rules.check_clamps import clamps_behind, stored_bounds
 from qpasses.checking.rules.check_products import check_requantized
 from qpasses.ir.graph import Node
+from qpasses.ir.record import Quantization
 
 
 @dataclass(frozen=True)
@@ -51,9 +59,12 @@ def int_resize(site: Site) -> Iterator[str]:
     picks = node.attrs.get("mode", "nearest") == "nearest"
     if picks and (x.dtype != "int16" or x != site.y or len(site.chain) != 1):
         raise DifferenceError(f"{node.name!r} only moves codes")
-    yield from unlike("x_zero", site.given["x_zero"], x.zero)
     lines = _lines(node)
     mode = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    if site.settings.target.resize == "ten_bits" and not picks:
+        yield from _ten_bits(site, x, lines, mode)
+        return
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
     padded = [Line(1, 1, Fraction(1))] * (3 - len(lines)) + lines
     indices, coefficients, total = [], [], 1
     for line in padded:
@@ -77,6 +88,53 @@ def int_resize(site: Site) -> Iterator[str]:
     scales, reachable = {"x": [x.scale]}, sums_of(x, total)
     clamps = clamps_behind(site)
     yield from check_requantized(site, clamps, attributes, scales, reachable, total)
+
+
+def _ten_bits(site: Site, x: Quantization, lines: list[Line], mode: str) -> Iterator[str]:
+    """Places in steps of 1 / 1024, codes with their zero points, ties away from the middle."""
+    if x != site.y or x.dtype == "int16" or len(lines) > 2:
+        raise DifferenceError("its target has no such Resize")
+    padded = [Line(1, 1, Fraction(1))] * (3 - len(lines)) + lines
+    attributes = {
+        "dims": len(lines),
+        "x_sizes": [line.before for line in padded],
+        "y_sizes": [line.after for line in padded],
+        "rounding": "half_away",
+    }
+    yield from unlike_attributes(site.node.attrs, attributes)
+    columns = [(0, 0, 1, 0)] * (3 - len(lines))
+    for line in lines:
+        if line.factor * line.before != line.after:
+            raise DifferenceError("its factor is no quotient of sizes")
+        columns += [_ten_bit_column(line, index, mode) for index in range(line.after)]
+    table, total = np.array(columns, np.int32).T, 1024 ** len(lines)
+    middle = np.array(128 if x.dtype == "uint8" else 0, x.dtype)
+    low, high = stored_bounds(x, clamps_behind(site))
+    for name, value in {
+        **{"x_zero": middle, "indices": table[:2], "coefficients": table[2:]},
+        **{"multiplier": np.ones(1, np.int32), "shift": np.array([10 * len(lines)], np.int32)},
+        "y_zero": middle,
+        **{"y_min": np.array(low, x.dtype), "y_max": np.array(high, x.dtype)},
+    }.items():
+        yield from unlike(name, site.given[name], value)
+    yield from check_record(site, {"x": [x.scale], "y": [x.scale]}, total)
+
+
+def _ten_bit_column(line: Line, index: int, mode: str) -> tuple[int, int, int, int]:
+    """Two places and their coefficients, of what lies at so many 1024ths."""
+    before, after = line.before, line.after
+    if mode == "align_corners" and after > 1:
+        before, after = before - 1, after - 1
+    step = floor(Fraction(1024 * before, after) + Fraction(after // 2, after))
+    place = index * step
+    if mode in ("half_pixel", "pytorch_half_pixel") and (line.after > 1 or mode[0] == "h"):
+        place += step // 2 - 512
+    elif mode not in ("asymmetric", "align_corners"):
+        raise DifferenceError(f"its target has no coordinates {mode!r}")
+    first = max(place // 1024, 0)
+    second = max(min(-(-place // 1024), line.before - 1), first)
+    rest = place - 1024 * first if second > first else 0
+    return first, second, 1024 - rest, rest
 
 
 def _nearest(place: Fraction, node: Node) -> Fraction:

@@ -31,7 +31,7 @@ from qpasses.checking.meaning import (
 from qpasses.checking.rules.check_clamps import bounds_of, clamps_behind, stored_bounds
 from qpasses.checking.rules.check_constants import operand
 from qpasses.checking.rules.check_functions import recorded_function
-from qpasses.checking.rules.check_multipliers import rule_pair
+from qpasses.checking.rules.check_multipliers import real_scale, rule_pair
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node, Tensor, constant, rank
 from qpasses.ir.record import (
@@ -70,7 +70,9 @@ def lut(site: Site) -> Iterator[str]:
     target, numbers = site.settings.target, list[int]()
     levels = [_rescaled(int(code), x, site.y) for code in bytes_of(x)]
     if target.rescaling == "requantized":
-        pair = rule_pair(x.scale / site.y.scale, target, elementwise=True)
+        op = "Relu" if chain else "Quantize"
+        ratio = real_scale(op, (x.scale,), site.y.scale, target)
+        pair = rule_pair(ratio, target, elementwise=True)
         levels, numbers = _requantized(x, site.y, pair, target.rounding), [*pair]
     yield from unlike("the recorded multiplier and shift", [*site.entry.requantizes], numbers)
     entries = [min(max(level, first), last) for level in levels]
@@ -364,8 +366,9 @@ def _stored(values: Floats, site: Site, y: Quantization) -> NDArray[Any]:
         size = np.abs(values) / scale if is_divided else np.abs(values) * (floats(1) / scale)
     size = np.minimum(size, 1e6)
     rest, whole = np.modf(size)
-    away = {"half_away": True, "half_up": values > 0, "half_to_even": whole % 2 == 1}[rounding]
-    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & away)
+    away = {"half_away": True, "half_up": values > 0, "half_to_even": whole % 2 == 1}
+    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & away.get(rounding, False))
+    goes_up &= rounding != "toward_zero"
     levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
     return np.asarray(np.clip(levels, *y.limits), y.dtype)
 

@@ -187,10 +187,10 @@ class Program:
         """A number in the type of ``x``, i32, that broadcasts with it."""
         return self.constant(np.full([1] * max(len(x.shape), 1), number), "int32")
 
-    def multiply(self, a: Value, b: Value) -> Value:
-        """The product of int32 tensors, which has to fit int32."""
+    def multiply(self, a: Value, b: Value, shift: int = 0) -> Value:
+        """The product of int32 tensors over ``2**shift``, half up, which has to fit int32."""
         shape = np.broadcast_shapes(a.shape, b.shape)
-        return self.add("mul", [a, b, self.constant([0], "int8")], shape, "i32")
+        return self.add("mul", [a, b, self.constant([shift], "int8")], shape, "i32")
 
     def select(self, where: Value, a: Value, b: Value) -> Value:
         """``a`` where it is true, elsewhere ``b``."""

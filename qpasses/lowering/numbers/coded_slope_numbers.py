@@ -34,7 +34,8 @@ def coded_slopes(
         codes, slope_scale = stored_slopes(slopes)
     form = SLOPE_FORMS[target.slopes]
     given = codes.ravel().tolist()
-    numbers = form.numbers(x.scale, y.scale, given, slope_scale, target)
+    op = "LeakyRelu" if leaky else "PRelu"
+    numbers = form.numbers(op, x.scale, y.scale, given, slope_scale, target)
     above = node_pair(numbers.above, target.rounding)
     pairs = np.array([node_pair(pair, target.rounding) for pair in numbers.below])
     stored = np.array(numbers.codes).reshape(codes.shape)

@@ -7,6 +7,7 @@ from math import ceil, floor, lcm, prod
 
 import numpy as np
 
+from opsets.errors import UsageError
 from opsets.fixed_point import Int64
 
 
@@ -94,6 +95,59 @@ def taps_of(axes: Sequence[Axis], mode: str, nearest: str = "") -> Taps:
         np.concatenate([each.coefficients for each in found], axis=1),
         prod(each.total for each in found),
     )
+
+
+TEN_BITS = 1 << 10
+"""The steps between two places in form ``ten_bits``."""
+
+TEN_BIT_COORDINATES = {
+    "align_corners": "align_corners",
+    "asymmetric": "asymmetric",
+    "half_pixel": "half_pixel",
+    "pytorch_half_pixel": "half_pixel",
+}
+"""TFLite's three ways by coordinate_transformation_mode."""
+
+
+def ten_bit_taps(axes: Sequence[Axis], mode: str) -> Taps:
+    """The taps of height and width as TFLite's kernel of 8 bits finds them, or of width alone.
+
+    Each place is a multiple of the quotient of sizes, in steps of 1 / 1024 and rounded before.
+    Source: TensorFlow, ResizeBilinearInteger and ComputeInterpolationValuesInteger in
+    lite/kernels/internal/reference/resize_bilinear.h. Raises UsageError for what that does not
+    take.
+    """
+    if len(axes) > 2:
+        raise UsageError("TFLite resizes along two axes")
+    if any(axis.scale * axis.before != axis.after for axis in axes):
+        raise UsageError("TFLite resizes by the quotient of sizes alone: give sizes")
+    if mode not in TEN_BIT_COORDINATES or (
+        mode == "pytorch_half_pixel" and any(axis.after == 1 for axis in axes)
+    ):
+        raise UsageError(f"TFLite has no coordinates {mode}")
+    columns = [(0, 0, 1, 0)] * (3 - len(axes))
+    for axis in axes:
+        columns += _ten_bit_columns(axis, TEN_BIT_COORDINATES[mode])
+    low, high, before, behind = np.array(columns, np.int64).T
+    return Taps(np.stack([low, high]), np.stack([before, behind]), TEN_BITS ** len(axes))
+
+
+def _ten_bit_columns(axis: Axis, way: str) -> list[tuple[int, int, int, int]]:
+    """Both places of each, and by what they are mixed."""
+    sizes, last = (axis.before, axis.after), axis.before - 1
+    if way == "align_corners" and axis.after > 1:
+        sizes = last, axis.after - 1
+    step = (TEN_BITS * sizes[0] + sizes[1] // 2) // sizes[1]
+    found = []
+    for place in range(axis.after):
+        at = place * step
+        if way == "half_pixel":
+            at += step // 2 - TEN_BITS // 2
+        low = max(at // TEN_BITS, 0)
+        high = min(-(-at // TEN_BITS), last)
+        behind = at - TEN_BITS * low if high > low else 0
+        found.append((low, max(high, low), TEN_BITS - behind, behind))
+    return found
 
 
 def _taps(axis: Axis, locate: Callable[[Axis, int], Fraction]) -> Taps:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_multiplier, node_rounding
-from opsets.scales import SCALES
 from opsets.target import Target
 from qpasses.evidence.prove_pairs import all_pairs, fast_overload, kernel_agrees
 from qpasses.evidence.prove_products import mul_inputs, products_near_ties, real_product
@@ -37,7 +36,7 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     ScaleError for a scale that the target cannot express.
     """
     if not target.fast_kernels:
-        ruled = SCALES[target.scales].derive("IntMul", (a.scale, b.scale), y.scale)
+        ruled = target.real_scale("IntMul", (a.scale, b.scale), y.scale)
         return _choice(*node_multiplier(ruled, target, elementwise=True), False)
     ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
     start, shift = node_multiplier(ratio, target, elementwise=True)

@@ -9,10 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
+from opsets.forms import scaled_in_double
 from opsets.kernels import Kernel
 from opsets.multipliers import Scale, ScaleError
 from opsets.real_scales import near_scales
-from opsets.realised import float_kernel, node_multiplier, node_multipliers, node_rounding
+from opsets.realised import (
+    SCALED_ROUNDING,
+    float_kernel,
+    node_multiplier,
+    node_multipliers,
+    node_rounding,
+    scaled_multiplier,
+)
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
@@ -69,6 +77,52 @@ def derive_multipliers(
             raise ScaleError(f"{where}{error}") from error
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     return Choice(multiplier, shift, np.ones(len(multiplier), bool))
+
+
+def scaled_multipliers(scales: Sequence[Scale], steps: Int64, reachable: Interval) -> Choice:
+    """For each scale a multiplier of 31 bits with the levels of ``scaled_in_double``.
+
+    On every reachable sum: both are monotone, so that both sides of all thresholds say it.
+    The nearest multiplier, or the nearest of its neighbours, of two the larger. Raises
+    ScaleError, naming the channel, where none has them.
+    """
+    pairs = [scaled_multiplier(scale) for scale in scales]
+    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    real = np.array([float(scale) for scale in scales])
+    farthest = np.maximum(-reachable.low, reachable.high) * real
+    if (farthest >= (1 << 31) - 1).any():
+        raise ScaleError(f"a sum times its scale reaches {farthest.max():.6g}, beyond int32")
+
+    def unlike(channels: NDArray[np.intp], candidate: Int64) -> NDArray[np.bool_]:
+        column, places = real[channels, None], shift[channels]
+        part = Interval(reachable.low[channels], reachable.high[channels])
+        ours = meaning_thresholds(candidate, places, steps, SCALED_ROUNDING)
+        wrong = kernel_mismatches(
+            lambda sums, _m, _s: scaled_in_double(sums, column),
+            candidate,
+            places,
+            ours,
+            steps,
+            part,
+        )
+        return np.asarray(wrong > 0)
+
+    missing = np.arange(len(pairs))
+    missing = missing[unlike(missing, multiplier)]
+    for distance in _spiral(1, NEIGHBOURS):
+        if not missing.size:
+            break
+        tried = multiplier[missing] + distance
+        fits = ~unlike(missing, tried) & (tried < 1 << 31)
+        multiplier[missing[fits]] = tried[fits]
+        missing = missing[~fits]
+    if missing.size:
+        where = f"channel {missing[0]}: " if len(pairs) > 1 else ""
+        raise ScaleError(
+            f"{where}no multiplier of 31 bits gives the levels of a product with "
+            f"{real[missing[0]]:.17g} in double"
+        )
+    return Choice(multiplier, shift, np.ones(len(pairs), bool))
 
 
 NEIGHBOURS = 8

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from opsets.errors import UsageError
 from opsets.fixed_point import LARGEST_SHIFT
+from opsets.gemmlowp import LONGEST_ROW, softmax_exponentials
 from opsets.multipliers import nearest
 from opsets.qpasses_v1.i_layer_norm import LARGEST_FACTOR
-from opsets.realised import node_multiplier
+from opsets.realised import node_multiplier, node_rounding
 from opsets.target import Target
 from qpasses.ir.record import Quantization
 
@@ -24,8 +25,9 @@ SHIFTMAX_BITS, SHIFT_GELU_BITS = 15, 23
 SIGMOID_BITS = 8
 """Of I-ViT's sigmoid, and its sign."""
 
-SHARE_BITS = 16
-"""Of the results of Shiftmax, and their sign: as in DeiT and ViT; they are requantized."""
+SHARE_BITS = {"shiftmax": 16, "shiftmax8": 8}
+"""Of the results of Shiftmax, and their sign, by form: as in DeiT and ViT, as in Swin; they
+are requantized."""
 
 I_BERT_EXP_BITS, I_BERT_ERF_BITS = 30, 14
 
@@ -98,22 +100,28 @@ Attributes = dict[str, Any]
 
 
 def softmax_numbers(
-    form: str, x_scale: float, y_scale: float, target: Target
+    form: str, x_scale: float, y: Quantization, length: int, target: Target
 ) -> tuple[str, Numbers, Attributes]:
     """The op of ``form``, its constants behind x and before y_zero, and its attributes.
 
-    Raises UsageError for what the target cannot express, or 62 bits cannot hold.
+    For rows of ``length`` codes. Raises UsageError for what the target cannot express, 62 bits
+    cannot hold, or TFLite's kernel does not take.
     """
-    if form == "shiftmax":
-        found = _pair(Fraction(1, 1 << SHARE_BITS - 1) / Fraction(y_scale), target)
+    if form == "gemmlowp":
+        return "GemmlowpSoftmax", _gemmlowp_numbers(x_scale, y, length), {}
+    y_scale = y.scale
+    rounding = {"rounding": node_rounding(target)}
+    if form in SHARE_BITS:
+        bits = SHARE_BITS[form]
+        found = _pair(Fraction(1, 1 << bits - 1) / Fraction(y_scale), target)
         attributes = {
             "x0": shift_x0(x_scale),
             "fraction_bits": SHIFTMAX_BITS,
-            "output_bits": SHARE_BITS,
+            "output_bits": bits,
         }
         if -attributes["x0"] >= 1 << 62 - 31 - SHIFTMAX_BITS:
             raise UsageError(f"codes of scale {x_scale:.6g} are too fine for it")
-        return "Shiftmax", found, attributes
+        return "Shiftmax", found, attributes | rounding
     polynomial = exp_polynomial(x_scale)
     if (room := 61 - I_BERT_EXP_BITS - polynomial["c"].bit_length()) < 1:
         raise UsageError(f"codes of scale {x_scale:.6g} are too fine for its polynomial")
@@ -129,7 +137,23 @@ def softmax_numbers(
         "fraction_bits": I_BERT_EXP_BITS,
         "output_bits": I_BERT_SHARE_BITS,
     }
-    return "IBertSoftmax", found, attributes
+    return "IBertSoftmax", found, attributes | rounding
+
+
+def _gemmlowp_numbers(x_scale: float, y: Quantization, length: int) -> Numbers:
+    if y.scale != 1 / 256 or y.zero_point != y.type_limits[0]:
+        raise UsageError(
+            f"its result has the scale {y.scale:.6g} and the zero point {y.zero_point}: "
+            f"TFLite's kernel has 1 / 256 and {y.type_limits[0]} alone"
+        )
+    if length > LONGEST_ROW:
+        raise UsageError(
+            f"rows of {length} codes: a sum of exponentials can reach {LONGEST_ROW + 1}, "
+            "where LiteRT's reference kernel ends the process"
+        )
+    if x_scale <= 2.0**-26:
+        raise UsageError(f"codes of scale {x_scale:.6g} are too fine for it")
+    return {"exponentials": np.array(softmax_exponentials(x_scale), np.int32)}
 
 
 def gelu_numbers(
@@ -164,20 +188,30 @@ def _pair(scale: Fraction, target: Target) -> Numbers:
 
 
 def i_layer_norm_numbers(
-    gamma: NDArray[np.float32], beta: NDArray[np.float32], x: Quantization, y_scale: float
+    form: str | None,
+    gamma: NDArray[np.float32],
+    beta: NDArray[np.float32],
+    x: Quantization,
+    y_scale: float,
 ) -> Numbers:
     """Bias, multiplier and shift of each cell: gamma * sqrt(cells) / 2**30 / y_scale, signed.
 
-    Raises UsageError for a gamma of 0, whose bias I-ViT divides by it, or one too large.
+    Multipliers have 31 bits, as I-ViT's, where products fit 62, which they do unless a bias
+    leaves 30: a root is no less than a distance of its row, so that normal codes are below
+    2**30. By ``ivit_short`` they have as many as doubles hold beside a loose bound. Raises
+    UsageError for a gamma of 0, whose bias I-ViT divides by it, or one too large.
     """
     cells = gamma.size
     if not gamma.all():
         raise UsageError("a gamma is 0")
     bias = i_layer_norm_bias(gamma, beta, cells)
     low, high = x.type_limits
-    largest = (high - low + 1) * LARGEST_FACTOR + max(map(abs, bias))
-    in_double = 52 - largest.bit_length()
-    bits = in_double if in_double >= _ENOUGH_BITS else min(31, 62 - largest.bit_length())
+    farthest = max(map(abs, bias))
+    bits = min(31, 62 - ((1 << 30) + farthest).bit_length())
+    if form == "ivit_short":
+        largest = (high - low + 1) * LARGEST_FACTOR + farthest
+        in_double = 52 - largest.bit_length()
+        bits = in_double if in_double >= _ENOUGH_BITS else min(31, 62 - largest.bit_length())
     if bits < 8:
         raise UsageError("beta over gamma is too large")
     root = Fraction(isqrt(cells << 200), 1 << 100)

@@ -104,12 +104,14 @@ def spread_thresholds(
 ) -> dict[str, Range]:
     """``spread`` for symmetric codes: a range is a threshold, and whether it has a sign.
 
-    What TPU-MLIR makes a scale of is the maximum; the minimum says but whether there is a
-    sign (getScale in lib/Support/Module.cpp).
+    What TPU-MLIR makes a scale of is the larger of both ends in size; the minimum says
+    whether there is a sign too (getThreshold in lib/Support/Module.cpp; older versions took
+    the maximum alone). They differ where a rule leaves a minimum that is farther from 0: an
+    input of LeakyRelu or PRelu that takes the maximum of its output and keeps its own minimum.
     """
     given = {name: _reaching(max(-r.low, r.high), r) for name, r in ranges.items()}
     found = spread(graph, given, chip)
-    return {name: _reaching(each.high, each) for name, each in found.items()}
+    return {name: _reaching(max(-r.low, r.high), r) for name, r in found.items()}
 
 
 def _reaching(threshold: float, real: Range) -> Range:

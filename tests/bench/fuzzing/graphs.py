@@ -30,7 +30,7 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     *({"weight_rounding": "sum-preserving"}, {"activation_scales": "auto"}),
     {"bias_correction": "in-sequence"},
     *({"activation_scales": "per-channel"} for _ in range(2)),
-    *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}),
+    *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}, {"target": "litert"}),
 )
 
 WORD_BITS = 16

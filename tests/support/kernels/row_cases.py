@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from opsets.fixed_point import ROUNDINGS
+from opsets.gemmlowp import softmax_exponentials
 from opsets.rounding import NODE_ROUNDINGS
 from tests.support.kernels.draws import ALL_PAIRS, array, bytes_of, ends, words
 from tests.support.op_cases import Case
@@ -186,6 +187,15 @@ def shift_softmaxes(rng):
         attributes = {"axis": axis, "x0": x0, "fraction_bits": n, "output_bits": 16}
         known = ROUNDINGS if x0 < -300 else NODE_ROUNDINGS  # whose shares fit int32
         yield f"{x.shape} {axis} {x0} {n}", shares_of(rng, x, [], attributes, known)
+
+
+def gemmlowp_softmaxes(rng):
+    for x, axis in rows_along(rng):
+        terms = softmax_exponentials(float(rng.choice([1 / 256, 1 / 16, 0.3, 2])))
+        if rng.random() < 0.3:
+            terms = rng.integers(0, 1 << 31, 256)
+        inputs = [x, np.array(terms, np.int32), *ends(x.dtype, 0)]
+        yield f"{x.shape} {axis} {x.dtype}", Case(inputs, {"axis": axis})
 
 
 def shares_of(rng, x, numbers, attributes, known=NODE_ROUNDINGS):

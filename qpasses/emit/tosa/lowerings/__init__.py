@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
+    fixed_point_softmax,
     logic,
     movements,
     norms,
@@ -24,6 +25,7 @@ Lower = Callable[[Lowering, Node], None]
 """Adds to the program what computes a node. Raises RefusedError for what TOSA cannot say."""
 
 LOWERINGS: Mapping[str, Lower] = {
+    **fixed_point_softmax.LOWERINGS,
     **products.LOWERINGS,
     **sums.LOWERINGS,
     **tables.LOWERINGS,

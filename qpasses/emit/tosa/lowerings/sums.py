@@ -55,7 +55,8 @@ def int_mul(to: Lowering, node: Node) -> None:
     sides = [
         _level(to, each, given[name], order) for each, name in ((a, "a_zero"), (b, "b_zero"))
     ]
-    product = to.program.multiply(*(each.int32() for each in sides))  # 2**30 at most
+    left, right = (each.int32() for each in sides)
+    product = to.program.multiply(left, right)  # 2**30 at most
     corners = [
         x * y for x in (sides[0].low, sides[0].high) for y in (sides[1].low, sides[1].high)
     ]

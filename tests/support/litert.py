@@ -1,0 +1,71 @@
+"""Single-op TFLite models, and what LiteRT's interpreter makes of them in a child process.
+
+Only what tests of the target ``litert`` need: models are written by qpasses/emit.
+"""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+IS_THERE = find_spec("ai_edge_litert") is not None and find_spec("flatbuffers") is not None
+
+needs_litert = pytest.mark.skipif(
+    not IS_THERE, reason="ai-edge-litert, or flatbuffers, is not installed"
+)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor: its scales (float32) and zero point, and values where it is constant."""
+
+    shape: Sequence[int]
+    scale: Sequence[float] | float | None = None
+    zero: int = 0
+    dtype: str = "int8"
+    values: Any = None
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class SingleOp:
+    """One operator: the name and version of its code, options by field, tensors in order.
+
+    Tensors without values are fed, in order, for each of ``feeds``.
+    """
+
+    code: str
+    inputs: Sequence[Stored]
+    output: Stored
+    feeds: Sequence[Sequence[Any]]
+    version: int = 1
+    options: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+def interpreted(ops: Sequence[SingleOp], resolver: str = "BUILTIN_REF") -> list[list[Any]]:
+    """The output of each op for each of its feeds; the child process runs all of them.
+
+    Raises ChildProcessError with what it said if it died: some kernels abort.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.litert_child"],
+        input=pickle.dumps((list(ops), resolver)),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ChildProcessError(f"{done.returncode}: {done.stderr.decode()[-500:]}")
+    found: list[list[Any]] = pickle.loads(done.stdout)
+    return found
+
+
+def float32(value: float) -> float:
+    """``value`` as float32 holds it."""
+    return float(np.float32(value))

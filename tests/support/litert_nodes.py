@@ -1,0 +1,222 @@
+"""Integer nodes as TFLite operators of their own, for what nodes of target ``litert`` mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.qpasses_v1 import OPS
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Node, constant
+from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.load.integer_model import IntegerModel
+from qpasses.lowering.numbers.coded_slope_numbers import stored_slopes
+from tests.support.litert import SingleOp, Stored
+
+FUNCTIONS = {
+    "Sigmoid": ("LOGISTIC", 1, "", {}),
+    "Tanh": ("TANH", 1, "", {}),
+    "Exp": ("EXP", 2, "ExpOptions", {}),
+    "HardSwish": ("HARD_SWISH", 1, "HardSwishOptions", {}),
+    "Gelu": ("GELU", 2, "GeluOptions", {}),
+}
+PADDING_VALID, RELU, RELU6, NO_CLAMP = 1, 1, 3, 0
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node with its record, what its tensors mean, and values of its data inputs."""
+
+    node: Node
+    entry: NodeRecord
+    meanings: Mapping[str, Quantization]
+    given: Mapping[str, NDArray[Any]]
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """What the op means, as int8."""
+        return signed(OPS[self.node.op].reference(*self.given.values(), **self.node.attrs))
+
+    def fed(self, name: str) -> NDArray[Any]:
+        """What flows in as int8."""
+        return signed(self.given[name])
+
+    def stored(self, name: str, values: NDArray[Any]) -> Stored:
+        """The tensor of an input or of y, whose ``values`` are laid out as they will be."""
+        meaning = self.meanings[name]
+        zero = meaning.zero_point - (128 if meaning.dtype == "uint8" else 0)
+        return Stored(values.shape, meaning.scale, zero)
+
+
+def site_of(read: IntegerModel, name: str, seed: int = 0, least: int = 1) -> Site:
+    """A node of a model by name, with random codes for what flows in.
+
+    ``least``: of the first size, where a batch may be of any.
+    """
+    node = next(each for each in read.graph.nodes if each.name == name)
+    op, random = OPS[node.op], np.random.default_rng(seed)
+    given, meanings = {}, {"y": read.record.tensors[node.outputs[0].name]}
+    for label, tensor in zip(op.inputs, node.inputs, strict=True):
+        value = constant(tensor)
+        meaning = read.record.tensors.get(tensor.name)
+        if value is None:
+            shape = [n if isinstance(n, int) else least for n in tensor.shape]
+            shape[0] = max(shape[0], least)
+            value = random.integers(*meaning.type_limits, shape, meaning.dtype, endpoint=True)
+        if meaning is not None:
+            meanings[label] = meaning
+        given[label] = value
+    return Site(node, read.record.nodes[name], meanings, given)
+
+
+def signed(codes: NDArray[Any]) -> NDArray[Any]:
+    """Codes as int8: of uint8 128 less."""
+    return codes if codes.dtype == np.int8 else (codes ^ np.uint8(128)).view(np.int8)
+
+
+def last(values: NDArray[Any]) -> NDArray[Any]:
+    """Channels last."""
+    return np.moveaxis(values, 1, -1)
+
+
+def as_operator(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    """The operator that the node stands for, fed alike, and what the node makes of it."""
+    return {
+        "IntConv": _conv,
+        "IntGemm": _gemm,
+        "IntMatMul": _mat_mul,
+        "IntRescaledAdd": _sum,
+        "IntRescaledSub": _sum,
+        "IntMul": _sum,
+        "IntCodedPRelu": _slopes,
+        "Lut": _table,
+        "IntCountedAveragePool": _pool,
+        "IntReduce": _mean,
+        "GemmlowpSoftmax": _softmax,
+        "IntResize": _resize,
+    }[site.node.op](site)
+
+
+def _bias(site: Site, w_scale: list[float]) -> Stored:
+    steps = [float(np.float32(site.entry.scales["x"][0]) * np.float32(w)) for w in w_scale]
+    return Stored(site.given["bias"].shape, steps, dtype="int32", values=site.given["bias"])
+
+
+def _conv(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, w, y = last(site.fed("x")), site.given["w"], last(site.codes)
+    group, scales = site.node.attrs["group"], site.entry.scales["w"]
+    assert not any(site.node.attrs["pads"])
+    steps = dict(zip(("strideH", "strideW"), site.node.attrs["strides"], strict=True))
+    given = {**steps, "padding": PADDING_VALID, "dilationHFactor": 1, "dilationWFactor": 1}
+    if group == 1:
+        code, weights, axis = "CONV_2D", np.transpose(w, (0, 2, 3, 1)), 0
+    else:
+        code, weights, axis = "DEPTHWISE_CONV_2D", np.transpose(w, (1, 2, 3, 0)), 3
+        given["depthMultiplier"] = w.shape[0] // group
+    kernel = Stored(weights.shape, scales, values=weights, axis=axis)
+    inputs = [site.stored("x", x), kernel, _bias(site, scales)]
+    options = "Conv2DOptions" if group == 1 else "DepthwiseConv2DOptions"
+    return SingleOp(code, inputs, site.stored("y", y), [[x]], 3, options, given), y
+
+
+def _gemm(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, w, y, scales = site.fed("x"), site.given["w"].T, site.codes, site.entry.scales["w"]
+    weights = Stored(w.shape, scales, values=np.ascontiguousarray(w))
+    version = 4 if len(scales) == 1 else 5
+    inputs = [site.stored("x", x), weights, _bias(site, scales)]
+    options = "FullyConnectedOptions"
+    return SingleOp("FULLY_CONNECTED", inputs, site.stored("y", y), [[x]], version, options), y
+
+
+def _mat_mul(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    a, b, y = site.fed("a"), site.fed("b"), site.codes
+    inputs = [site.stored("a", a), site.stored("b", b)]
+    options = "BatchMatMulOptions"
+    return SingleOp("BATCH_MATMUL", inputs, site.stored("y", y), [[a, b]], 4, options), y
+
+
+def _sum(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    a, b, y = site.fed("a"), site.fed("b"), site.codes
+    word = site.node.op.removeprefix("IntRescaled").removeprefix("Int")
+    inputs = [site.stored("a", a), site.stored("b", b)]
+    given = {"fusedActivationFunction": NO_CLAMP}
+    return SingleOp(
+        word.upper(), inputs, site.stored("y", y), [[a, b]], 2, f"{word}Options", given
+    ), y
+
+
+def _slopes(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    function = Function.from_text(site.entry.function)
+    x, y = last(site.fed("x")), last(site.codes)
+    if function.ops == ["LeakyRelu"]:
+        given = {"alpha": float(np.float32(function.slopes[0]))}
+        inputs = [site.stored("x", x)]
+        return SingleOp(
+            "LEAKY_RELU", inputs, site.stored("y", y), [[x]], 2, "LeakyReluOptions", given
+        ), y
+    _, scale = stored_slopes(function.slopes.astype(np.float32))
+    codes = site.given["slope_codes"].reshape(1, 1, -1)
+    zero = int(-128 - codes.min())  # the least is there, or zero: it spans them from -128
+    slopes = Stored(codes.shape, scale, zero, values=codes + zero)
+    return SingleOp("PRELU", [site.stored("x", x), slopes], site.stored("y", y), [[x]]), y
+
+
+def _table(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, y = site.fed("x"), site.codes
+    inputs, output = [site.stored("x", x)], site.stored("y", y)
+    if site.entry.function:
+        (word,) = Function.from_text(site.entry.function).ops
+        code, version, options, given = FUNCTIONS[word]
+        if word == "Gelu":
+            attributes = Function.from_text(site.entry.function).model.graph.node[0].attribute
+            given = {"approximate": any(each.s == b"tanh" for each in attributes)}
+        return SingleOp(code, inputs, output, [[x]], version, options, given), y
+    code = {(None, None): "QUANTIZE", (0, None): "RELU", (0, 6): "RELU6"}[
+        tuple(site.entry.bounds)
+    ]
+    version, options = (1, "QuantizeOptions") if code == "QUANTIZE" else (2, "")
+    return SingleOp(code, inputs, output, [[x]], version, options), y
+
+
+def _resize(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    """By the name of the node: its coordinates, which the integer node has no word for."""
+    x, y = last(site.fed("x")), last(site.codes)
+    sizes = Stored((2,), dtype="int32", values=np.array(y.shape[1:3], np.int32))
+    given = {
+        "alignCorners": site.node.name.endswith("align_corners"),
+        "halfPixelCenters": site.node.name.endswith("half_pixel"),
+    }
+    inputs, options = [site.stored("x", x), sizes], "ResizeBilinearOptions"
+    return SingleOp(
+        "RESIZE_BILINEAR", inputs, site.stored("y", y), [[x]], 3, options, given
+    ), y
+
+
+def _softmax(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, y = site.fed("x"), site.codes
+    assert site.node.attrs["axis"] == -1
+    inputs, given = [site.stored("x", x)], {"beta": 1.0}
+    return SingleOp(
+        "SOFTMAX", inputs, site.stored("y", y), [[x]], 2, "SoftmaxOptions", given
+    ), y
+
+
+def _pool(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, y, attributes = last(site.fed("x")), last(site.codes), site.node.attrs
+    (height, width), (down, right) = attributes["kernel_shape"], attributes["strides"]
+    window = {"filterHeight": height, "filterWidth": width, "strideH": down, "strideW": right}
+    given = {**window, "padding": PADDING_VALID}
+    inputs = [site.stored("x", x)]
+    return SingleOp(
+        "AVERAGE_POOL_2D", inputs, site.stored("y", y), [[x]], 2, "Pool2DOptions", given
+    ), y
+
+
+def _mean(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, y = site.fed("x"), site.codes
+    axes = np.array([each % x.ndim for each in site.node.attrs["axes"]], np.int32)
+    inputs = [site.stored("x", x), Stored(axes.shape, dtype="int32", values=axes)]
+    given = {"keepDims": bool(site.node.attrs["keepdims"])}
+    return SingleOp("MEAN", inputs, site.stored("y", y), [[x]], 2, "ReducerOptions", given), y
