@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from opsets.fixed_point import Int64
 from opsets.rounding import NodeRounding, wraps
 from qpasses.emit import mlir
 from qpasses.emit.layouts import Laid, Layouts, Order, in_order
+from qpasses.emit.operations import Operations, RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
     UNCHANGED,
@@ -23,7 +24,7 @@ from qpasses.emit.tosa.equal_rescales import (
     same_ratios,
     ties,
 )
-from qpasses.emit.tosa.program import Program, RefusedError, Value
+from qpasses.emit.tosa.program import Program
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.bodies import constants_of
@@ -36,7 +37,12 @@ from qpasses.ir.graph import Node, Tensor, constant
 class Lowering(Layouts[Value]):
     """A graph on its way to a program."""
 
-    program: Program = field(default_factory=Program)
+    system: ClassVar[str] = "TOSA"
+    """What it becomes, as messages call it."""
+
+    no_float: ClassVar[str] = "TOSA's integer profile has none"
+
+    program: Operations = field(default_factory=Program)
     _known: dict[int, NDArray[Any]] = field(default_factory=dict)
     _sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -53,7 +59,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is None:
             raise RefusedError(f"tensor {tensor.name!r} was not written")
-        value = self.program.constant(*_as_stored(values, tensor.name))
+        value = self.program.constant(*self._as_stored(values, tensor.name))
         return Laid(value, in_order(values.ndim))
 
     def known(self, tensor: Tensor) -> NDArray[Any] | None:
@@ -88,7 +94,7 @@ class Lowering(Layouts[Value]):
             order = order or in_order(len(self.laid(tensor).order))
             return self.moved_to(order, tensor)
         stored = np.transpose(values, order or in_order(values.ndim))
-        return self.program.constant(*_as_stored(stored, tensor.name))
+        return self.program.constant(*self._as_stored(stored, tensor.name))
 
     def common_order(self, tensors: Sequence[Tensor]) -> Order:
         """The order in which elementwise operations read these."""
@@ -107,7 +113,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is not None:
             stored = np.transpose(values.reshape(whole), order)
-            return self.program.constant(*_as_stored(stored, tensor.name))
+            return self.program.constant(*self._as_stored(stored, tensor.name))
         return self.program.transpose(self.program.reshape(self.read(tensor), whole), order)
 
     def constants(self, node: Node) -> dict[str, NDArray[Any]]:
@@ -198,7 +204,7 @@ class Lowering(Layouts[Value]):
     ) -> Value:
         """int32 rescaled to the codes between the ends that ``given`` has."""
         dtype = given["y_zero"].dtype
-        element, less = element_of(dtype, "y"), offset(dtype)
+        element, less = self.element_of(dtype, "y"), offset(dtype)
         zero, low, high = (int(given[name]) - less for name in ("y_zero", "y_min", "y_max"))
         if element == "i8":
             codes = self.program.rescale(acc, element, pairs, (0, zero))
@@ -208,6 +214,32 @@ class Lowering(Layouts[Value]):
             number = self.program.same_rank(zero, level)
             level = self.program.elementwise("add", level, number)
         return self.program.clamp(level, low, high)
+
+    def element_of(self, dtype: np.dtype[np.generic], name: str) -> str:
+        """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
+
+        uint8 is stored as int8, 128 lower, and int16, which is an extension of TOSA, as int32.
+        """
+        found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
+        found = found or mlir.ELEMENTS.get(dtype.name, "")
+        if dtype.kind == "f":
+            raise ModelError(f"tensor {name!r} is left in float, and {self.no_float}")
+        if found not in ("i1", "i8", "i32"):
+            raise ModelError(
+                f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits"
+            )
+        return found
+
+    def _as_stored(self, values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
+        """An ONNX array as TOSA holds it, and numpy's name of its type."""
+        self.element_of(values.dtype, name)
+        if values.dtype == np.uint8:
+            return (values.astype(np.int16) - 128).astype(np.int8), "int8"
+        if values.dtype == np.int64 and not fits_int32(values):
+            raise RefusedError(f"constant {name!r} has numbers beyond int32, TOSA has none")
+        if values.dtype in (np.int16, np.int64):
+            return values.astype(np.int32), "int32"
+        return values, values.dtype.name
 
     def levels(self, x: Value, zero: int) -> Value:
         """Codes less their zero point, as int32."""
@@ -271,31 +303,3 @@ def fits_int32(values: NDArray[Any]) -> bool:
     """Whether int32 holds all numbers."""
     limits = np.iinfo(np.int32)
     return bool(limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max)
-
-
-def element_of(dtype: np.dtype[np.generic], name: str) -> str:
-    """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
-
-    uint8 is stored as int8, 128 lower, and int16, which is an extension of TOSA, as int32.
-    """
-    found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
-    found = found or mlir.ELEMENTS.get(dtype.name, "")
-    if dtype.kind == "f":
-        raise ModelError(
-            f"tensor {name!r} is left in float, and TOSA's integer profile has none"
-        )
-    if found not in ("i1", "i8", "i32"):
-        raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
-    return found
-
-
-def _as_stored(values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
-    """An ONNX array as TOSA holds it, and numpy's name of its type."""
-    element_of(values.dtype, name)
-    if values.dtype == np.uint8:
-        return (values.astype(np.int16) - 128).astype(np.int8), "int8"
-    if values.dtype == np.int64 and not fits_int32(values):
-        raise RefusedError(f"constant {name!r} has numbers beyond int32, TOSA has none")
-    if values.dtype in (np.int16, np.int64):
-        return values.astype(np.int32), "int32"
-    return values, values.dtype.name

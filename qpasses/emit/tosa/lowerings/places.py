@@ -14,8 +14,8 @@ from onnx import helper
 
 from calibration import Session
 from qpasses.emit.layouts import Order, without
+from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tosa.lowering import Lowering
-from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node, Tensor, input_at
 from qpasses.ir.moving import MOVING
 from qpasses.ir.runtime import IR_VERSION, OPSET
@@ -196,11 +196,9 @@ def arg_extreme(to: Lowering, node: Node) -> None:
     if node.op == "ArgMin":
         value = program.add("bitwise_not", [value], value.shape, value.element)
     if last:
-        value = program.add(
-            "reverse", [value], value.shape, value.element, axis=f"{place} : i32"
-        )
+        value = program.reverse(value, place)
     rest = [size for k, size in enumerate(value.shape) if k != place]
-    found = program.add("argmax", [value], rest, "i32", axis=f"{place} : i32")
+    found = program.argmax(value, place)
     if last:
         found = program.elementwise("sub", program.same_rank(size - 1, found), found)
     if node.attrs.get("keepdims", 1):

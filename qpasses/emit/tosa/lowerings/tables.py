@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpasses.emit.operations import Value
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import Value
 from qpasses.emit.tosa.wide import Wide, limbs_of
 from qpasses.ir.graph import Node, Tensor
 
