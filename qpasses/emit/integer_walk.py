@@ -88,8 +88,8 @@ def lower_nodes(
             continue
         if _is_real_end(node):
             continue
-        to.program.where = str(node.name)
         with named(to, f"node {node.name!r} ({node.op})"):
+            to.begin(node)
             _lower(to, node, lowerings)
 
 

@@ -112,6 +112,10 @@ class Operations(ABC):
         """int32 over ``2**bits``, rounded down."""
 
     @abstractmethod
+    def are_zero(self, parts: Sequence[Value]) -> Value:
+        """Where all of these int32 numbers are 0."""
+
+    @abstractmethod
     def limited(self, x: Value, low: int, high: int) -> Value:
         """Codes of 8 or 16 bits within two of them."""
 

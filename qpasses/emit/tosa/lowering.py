@@ -46,6 +46,10 @@ class Lowering(Layouts[Value]):
     _known: dict[int, NDArray[Any]] = field(default_factory=dict)
     _sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
+    def begin(self, node: Node) -> None:
+        """What follows computes ``node``."""
+        self.program.where = str(node.name)
+
     def transposed(self, value: Value, axes: Sequence[int]) -> Value:
         """``value`` with its axes in another order."""
         return self.program.transpose(value, axes)
@@ -59,7 +63,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is None:
             raise RefusedError(f"tensor {tensor.name!r} was not written")
-        value = self.program.constant(*self._as_stored(values, tensor.name))
+        value = self.program.constant(*self.as_stored(values, tensor.name))
         return Laid(value, in_order(values.ndim))
 
     def known(self, tensor: Tensor) -> NDArray[Any] | None:
@@ -94,7 +98,7 @@ class Lowering(Layouts[Value]):
             order = order or in_order(len(self.laid(tensor).order))
             return self.moved_to(order, tensor)
         stored = np.transpose(values, order or in_order(values.ndim))
-        return self.program.constant(*self._as_stored(stored, tensor.name))
+        return self.program.constant(*self.as_stored(stored, tensor.name))
 
     def common_order(self, tensors: Sequence[Tensor]) -> Order:
         """The order in which elementwise operations read these."""
@@ -113,7 +117,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is not None:
             stored = np.transpose(values.reshape(whole), order)
-            return self.program.constant(*self._as_stored(stored, tensor.name))
+            return self.program.constant(*self.as_stored(stored, tensor.name))
         return self.program.transpose(self.program.reshape(self.read(tensor), whole), order)
 
     def constants(self, node: Node) -> dict[str, NDArray[Any]]:
@@ -139,7 +143,7 @@ class Lowering(Layouts[Value]):
         try:
             start = same_ratios(given, max(sizes))
         except UnequalError:
-            return self._by_limbs(acc, given, rounding, reachable, rest)
+            return self.by_limbs(acc, given, rounding, reachable, rest)
         if is_beyond(start[1], reachable) and steps.size:
             ends = reachable.clip(meaning.thresholds(slice(None), steps[[0, -1]]))
             acc, reachable = self._within_steps(acc, ends, reachable)
@@ -148,7 +152,7 @@ class Lowering(Layouts[Value]):
         except UnequalError:
             if rounding == "half_to_even" and rest is None and _keeps_ties(start, reachable):
                 return self._ties_to_even(acc, start, given)
-            return self._by_limbs(acc, given, rounding, reachable, rest)
+            return self.by_limbs(acc, given, rounding, reachable, rest)
 
     def _within_steps(
         self, acc: Value, wanted: Int64, reachable: Interval
@@ -182,7 +186,7 @@ class Lowering(Layouts[Value]):
         level = program.elementwise("sub", level, less)
         return self.ended(level, UNCHANGED, given)
 
-    def _by_limbs(
+    def by_limbs(
         self,
         acc: Value,
         given: Mapping[str, NDArray[Any]],
@@ -230,7 +234,7 @@ class Lowering(Layouts[Value]):
             )
         return found
 
-    def _as_stored(self, values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
+    def as_stored(self, values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
         """An ONNX array as TOSA holds it, and numpy's name of its type."""
         self.element_of(values.dtype, name)
         if values.dtype == np.uint8:

@@ -145,6 +145,13 @@ class Program(Operations):
         rest = [size for k, size in enumerate(x.shape) if k != axis]
         return self.add("argmax", [x], rest, "i32", axis=mlir.number(axis))
 
+    def are_zero(self, parts: Sequence[Value]) -> Value:
+        """BITWISE_OR, EQUAL."""
+        found = parts[0]
+        for each in parts[1:]:
+            found = self.elementwise("bitwise_or", found, each)
+        return self.elementwise("equal", found, self.same_rank(0, found))
+
     def limited(self, x: Value, low: int, high: int) -> Value:
         """CLAMP."""
         return self.add(

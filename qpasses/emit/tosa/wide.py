@@ -340,10 +340,7 @@ class Wide:
         if within:
             last = limbs[places]
             parts.append(last if within > 30 else program.masked(last, (1 << within) - 1))
-        found = parts[0]
-        for each in parts[1:]:
-            found = program.elementwise("bitwise_or", found, each)
-        return program.elementwise("equal", found, program.same_rank(0, found))
+        return program.are_zero(parts)
 
 
 def limbs_of(numbers: NDArray[Any]) -> list[NDArray[Any]]:
