@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         quantize,
         verify,
     )
+    from qpasses.emit.tflite.emit_tflite import TfliteFile
     from qpasses.emit.tosa.emit import TosaProgram
     from qpasses.ir.native_sessions import native_library, register, session
     from qpasses.ir.record import Quantization
@@ -38,6 +39,7 @@ __all__ = [
     "QPassesError",
     "Quantization",
     "Result",
+    "TfliteFile",
     "TosaProgram",
     "UsageError",
     "VerificationError",

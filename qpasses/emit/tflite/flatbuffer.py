@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -80,10 +79,10 @@ class FileContent:
     metadata: Mapping[str, str]
 
 
-def schema() -> ModuleType:
+def schema() -> Any:
     """The classes. Raises UsageError, saying how to install them."""
     try:
-        import flatbuffers  # noqa: F401 - the classes import it late
+        import flatbuffers  # noqa: F401
         from ai_edge_litert import schema_py_generated
     except ImportError as error:
         raise UsageError(f"TFLite files need ai-edge-litert: {INSTALL}") from error

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.forms import ADD_FORMS, MEAN_FORMS, Pairs
 from opsets.multipliers import Pair, quantize_multiplier
-from opsets.rounding import requantize
+from opsets.rounding import NodeRounding, requantize
 from opsets.target import load_target
 from qpasses.evidence.thresholds import NEVER
 
-ROUNDING = "tflite_double"
+ROUNDING: NodeRounding = "tflite_double"
 
 _LARGEST_SHIFT = 62
 

@@ -134,7 +134,7 @@ class TfliteLowering(Lowering):
         return value, found
 
     def written(self, node: Node) -> Scales:
-        """What the node writes means. Raises RefusedError where that has another zero point."""
+        """What the node writes means. Raises RefusedError for another zero point of it."""
         zero = constants_of(node)["y_zero"]
         found = self.program.meaning
         if zero.ndim or found is None or len(found.scales) > 1:

@@ -23,13 +23,15 @@ def reshape(to: TfliteLowering, node: Node) -> None:
 
 
 def _as_it_lies(to: TfliteLowering, node: Node) -> bool:
-    """Whether a picture became a row for IntGemm alone, whose weights then follow its order."""
+    """Whether a picture became a row for IntGemm alone, whose weights follow its order."""
     x, y = node.inputs[0], node.outputs[0]
     readers = y.outputs
-    if not readers or any(each.op != "IntGemm" or each.inputs[0] is not y for each in readers):
+    if not readers or not all(n.op == "IntGemm" and n.inputs[0] is y for n in readers):
         return False
     shape, laid = to.shape(x), to.laid(x)
-    flat = (shape[0], prod(shape[1:])) if shape else ()
+    if not shape:
+        return False
+    flat = (shape[0], prod(shape[1:]))
     is_flat = y.shape is not None and tuple(y.shape) == flat
     if not is_flat or laid.order[:1] != (0,) or laid.order == in_order(len(shape)):
         return False

@@ -67,7 +67,7 @@ def convolved(
     axes = (1, 2, 3, 0) if is_deep else (0, 2, 3, 1)
     taps = signed(weights, given).transpose(axes)
     name = to.fused(y, given)
-    numbers = {
+    numbers: dict[str, Any] = {
         "padding": f"Padding.{padding}",
         "strideH": strides[0],
         "strideW": strides[1],
