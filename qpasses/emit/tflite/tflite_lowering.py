@@ -17,7 +17,7 @@ from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tflite import runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.tflite_operations import TfliteOperations
-from qpasses.emit.tosa.equal_rescales import Pairs
+from qpasses.emit.tosa.equal_rescales import UNCHANGED, Pairs
 from qpasses.emit.tosa.lowering import Lowering, fits_int32, offset
 from qpasses.evidence.bodies import constants_of
 from qpasses.evidence.prove import rests_of
@@ -99,6 +99,8 @@ class TfliteLowering(Lowering):
 
     def ended(self, acc: Value, pairs: Pairs, given: Given) -> Value:
         """int32 levels as the codes between the ends that ``given`` has."""
+        if pairs is not UNCHANGED:
+            raise RefusedError("a requantization rounded once")
         dtype = given["y_zero"].dtype
         element, less = self.element_of(dtype, "y"), offset(dtype)
         zero, low, high = (int(given[name]) - less for name in ("y_zero", "y_min", "y_max"))
@@ -214,7 +216,7 @@ def check_thresholds(
 
 
 def check_pairs(node: Node, given: Given, theirs: Int64, shown: object) -> None:
-    """Raise UnlikeRuntimeError unless all pairs of codes give the codes that ``theirs`` are."""
+    """Raise UnlikeRuntimeError unless all pairs of codes give what ``theirs`` are."""
     names = ("a", "b")
     codes = (all_pairs(given[f"{n}_zero"].dtype.name)[k] for k, n in enumerate(names))
     pairs = dict(zip(names, codes, strict=True))

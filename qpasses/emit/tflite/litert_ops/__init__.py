@@ -9,6 +9,7 @@ from typing import Any
 
 from qpasses.emit.tflite.litert_ops import (
     axis_means,
+    cut_axes,
     flat_rows,
     paired_codes,
     sloped_codes,
@@ -37,6 +38,7 @@ LOWERINGS: Mapping[str, Callable[[Any, Any], None]] = {
     **slopes.LOWERINGS,
     **softmax.LOWERINGS,
     **axis_means.LOWERINGS,
+    **cut_axes.LOWERINGS,
     **flat_rows.LOWERINGS,
     **paired_codes.LOWERINGS,
     **sloped_codes.LOWERINGS,

@@ -4,27 +4,35 @@ from math import prod
 
 import numpy as np
 
-from opsets.qpasses_v1.int_reduce import DIVIDES
-from qpasses.emit.layouts import without
+from opsets.qpasses_v1.int_reduce import DIVIDES, FOLDED
+from qpasses.emit.layouts import channels_last, without
 from qpasses.emit.operations import RefusedError
 from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite.litert_ops.window_pools import (
+    check_divides,
+    check_one_scale,
+    pooled,
+)
 from qpasses.emit.tflite.tflite_lowering import TfliteLowering, check_steps
+from qpasses.emit.tosa.lowerings import reductions
 from qpasses.evidence.thresholds import Interval, end_levels
 from qpasses.ir.graph import Node
 
 
 def int_reduce(to: TfliteLowering, node: Node) -> None:
-    """MEAN; SUM of codes reads them as others in the reference kernels."""
+    """MEAN; a sum is one of int32, for SUM of codes reads others in the reference kernels."""
     given, x = to.constants(node), node.inputs[0]
     shape, laid = to.shape(x), to.laid(x)
     axes = {int(axis) % len(shape) for axis in node.attrs["axes"]}
     cells = prod(shape[axis] for axis in axes)
+    if node.attrs["mean"] == DIVIDES:
+        _divided(to, node, sorted(axes))
+        return
+    if node.attrs["mean"] != FOLDED:
+        reductions.int_reduce(to, node)
+        return
     (value, own), y = to.codes_of(node, "x", laid.order), to.written(node)
     ends = (np.array([end * cells], np.int64) for end in end_levels(given["x_zero"]))
-    if node.attrs["mean"] == DIVIDES:
-        raise RefusedError(
-            "a mean that is divided when it runs: quantize with --target litert"
-        )
     pair = runtime.of_mean(own.scale, y.scale, cells)
     check_steps(node, given, [pair], Interval(*ends))
     places = sorted(laid.order.index(axis) for axis in axes)
@@ -40,6 +48,24 @@ def int_reduce(to: TfliteLowering, node: Node) -> None:
         return
     left = [size for place, size in enumerate(kept) if place not in places]
     to.write(node.outputs[0], to.program.reshape(found, left), without(laid.order, axes))
+
+
+def _divided(to: TfliteLowering, node: Node, axes: list[int]) -> None:
+    """AVERAGE_POOL_2D over whole pictures."""
+    check_divides(to, node)
+    x = node.inputs[0]
+    order = channels_last(len(to.shape(x)))
+    value = to.read(x, order)
+    if axes != [2, 3] or len(order) != 4:
+        raise RefusedError("a mean that is divided over others than the axes of a picture")
+    check_one_scale(to, value)
+    found = pooled(to, "AVERAGE_POOL_2D", (value, value.shape[1:3], [(0, 0)] * 2, (1, 1)))
+    found = to.bounded(found, None, to.constants(node))
+    if node.attrs["keepdims"]:
+        to.write(node.outputs[0], found, order)
+        return
+    flat = to.program.reshape(found, (found.shape[0], found.shape[-1]))
+    to.write(node.outputs[0], flat)
 
 
 LOWERINGS = {"IntReduce": int_reduce}

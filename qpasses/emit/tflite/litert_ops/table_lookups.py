@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from opsets.qpasses_v1 import OPS
 from qpasses.emit.operations import RefusedError
+from qpasses.emit.tflite.litert_ops.native_tables import native_of
 from qpasses.emit.tflite.tflite_lowering import TfliteLowering
 from qpasses.emit.tosa.lowering import offset
 from qpasses.emit.tosa.lowerings.tables import by_code
@@ -26,6 +27,18 @@ def look_up(to: TfliteLowering, node: Node, table: NDArray[np.generic]) -> None:
     program, laid = to.program, to.laid(node.inputs[0])
     index = np.dtype(node.inputs[0].dtype)
     entries = by_code(table, index).astype("int16" if table.dtype == np.int16 else "int8")
+    x, y = program.tensor(laid.value).meaning, program.meaning
+    if x is not None and y is not None and entries.dtype == np.int8:
+        native = native_of(entries, x, y)
+        if native is not None:
+            found = program.operator(
+                *(native.name, native.version, [laid.value], laid.value.shape, "i8"),
+                *(native.options, y),
+                **native.numbers,
+            )
+            found = program.limited(found, native.low, native.high)
+            to.write(node.outputs[0], found, laid.order)
+            return
     places = program.cast(laid.value, "i32")
     places = program.elementwise("add", places, program.same_rank(_CODES // 2, places))
     held = program.stored(entries, program.meaning)

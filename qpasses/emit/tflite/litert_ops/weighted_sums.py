@@ -18,6 +18,7 @@ from qpasses.emit.tflite.tflite_lowering import (
     check_steps,
     check_thresholds,
 )
+from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowerings.products import geometry_of
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.wide import Wide
@@ -31,6 +32,7 @@ Ends = list[tuple[int, int]]
 def int_conv(to: TfliteLowering, node: Node) -> None:
     """CONV_2D, or DEPTHWISE_CONV_2D; a row is a picture of one line."""
     given, rank = to.constants(node), len(to.shape(node.inputs[0]))
+    _must_be_bytes(given)
     value, x = to.codes_of(node, "x", channels_last(rank))
     weights = given["w"]
     pads, strides, gaps = geometry_of(node, value.shape[1:-1], weights.shape[2:])
@@ -48,6 +50,11 @@ def int_conv(to: TfliteLowering, node: Node) -> None:
     if rank == 3:
         codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))
     to.write(node.outputs[0], codes, channels_last(rank))
+
+
+def _must_be_bytes(given: Given) -> None:
+    if any(each.dtype.itemsize > 1 for name, each in given.items() if name.endswith("_zero")):
+        raise RefusedError("it multiplies or writes words of 16 bits, which round otherwise")
 
 
 def convolved(
@@ -153,6 +160,7 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     product in double: what gives the integers of the node.
     """
     given, tensor = to.constants(node), node.inputs[0]
+    _must_be_bytes(given)
     shape, weights = to.shape(tensor), given["w"]
     value, x = to.codes_of(node, "x", None)
     y, reachable = to.written(node), accumulator_interval(node, given)
@@ -223,6 +231,7 @@ def _fully_connected(
 def int_mat_mul(to: TfliteLowering, node: Node) -> None:
     """BATCH_MATMUL; times a number too, it gives int32, which are rescaled exactly."""
     given = to.constants(node)
+    _must_be_bytes(given)
     sides = [to.codes_of(node, name, None) for name in ("a", "b")]
     (a, a_means), (b, b_means) = sides
     if min(len(a.shape), len(b.shape)) < 2:
@@ -238,11 +247,26 @@ def int_mat_mul(to: TfliteLowering, node: Node) -> None:
         to.write(node.outputs[0], to.bounded(codes, None, given), in_order(len(shape)))
         return
     acc = to.program.operator(*numbers, "i32", "BatchMatMulOptions")
+    acc = _without_zeros(to, acc, (a, a_means.zero), (b, b_means.zero))
     number = Wide.of(to.program, acc, int(reachable.low[0]), int(reachable.high[0]))
     level = rescaled(number, given["multiplier"], given["shift"], node.attrs["rounding"])
-    to.write(
-        node.outputs[0], to.ended(level.saturated(), (reachable.low, reachable.low), given)
-    )
+    to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given))
+
+
+def _without_zeros(
+    to: TfliteLowering, acc: Value, a: tuple[Value, int], b: tuple[Value, int]
+) -> Value:
+    """Sums of products of levels from ``acc``, of codes: where BATCH_MATMUL gives int32, it
+    does not look at zero points.
+    """
+    program, inner = to.program, a[0].shape[-1]
+    for (x, _), (_, zero), axis in ((a, b, -1), (b, a, -2)):
+        if zero:
+            total = program.reduce("reduce_sum", program.cast(x, "i32"), len(x.shape) + axis)
+            product = program.multiply(total, program.same_rank(zero, total))
+            acc = program.elementwise("sub", acc, product)
+    both = inner * a[1] * b[1]
+    return program.elementwise("add", acc, program.same_rank(both, acc)) if both else acc
 
 
 LOWERINGS = {

@@ -29,24 +29,17 @@ def max_pool(to: TfliteLowering, node: Node) -> None:
         raise RefusedError(f"the largest of {node.inputs[0].dtype}")
     lowest = -128 if value.element == "i8" else -(1 << 15)
     windows = (value, kernel, pads, list(strides))
-    found = _windows(to, "MAX_POOL_2D", windows, filling=lowest)
+    found = pooled(to, "MAX_POOL_2D", windows, filling=lowest)
     to.write(node.outputs[0], found, channels_last(len(kernel) + 2))
 
 
 def average_pool(to: TfliteLowering, node: Node) -> None:
     """AVERAGE_POOL_2D: the sum of codes over the cells of the window, ties away from zero."""
     given, attributes = to.constants(node), node.attrs
-    ratio = int(given["multiplier"]) / 2.0 ** int(given["shift"])
-    zeros = {int(given[name]) - offset(given[name].dtype) for name in ("x_zero", "y_zero")}
-    if ratio != 1 or zeros != {0} or attributes["rounding"] != "half_away":
-        raise RefusedError(
-            "AVERAGE_POOL_2D divides the sum of codes of one scale, zero points left in: "
-            "quantize with --target litert or tflm"
-        )
+    check_divides(to, node)
     kernel = list(attributes["kernel_shape"])
     value = to.read(node.inputs[0], channels_last(len(kernel) + 2))
-    if to.program.scales(value) != to.program.meaning:
-        raise RefusedError("AVERAGE_POOL_2D has one scale")
+    check_one_scale(to, value)
     pads, strides, gaps = geometry_of(node, value.shape[1:-1], kernel)
     flat = list(attributes["uncounted_pads"])
     uncounted = list(zip(flat[: len(kernel)], flat[len(kernel) :], strict=True))
@@ -55,8 +48,26 @@ def average_pool(to: TfliteLowering, node: Node) -> None:
         raise RefusedError("AVERAGE_POOL_2D counts no padding, and its windows have no gaps")
     if any(map(any, pads)) and not _is_same(to, value, kernel, pads, strides):
         raise RefusedError("AVERAGE_POOL_2D has no padding like that, SAME alone")
-    found = _windows(to, "AVERAGE_POOL_2D", (value, kernel, pads, list(strides)))
+    found = pooled(to, "AVERAGE_POOL_2D", (value, kernel, pads, list(strides)))
     to.write(node.outputs[0], to.bounded(found, None, given), channels_last(len(kernel) + 2))
+
+
+def check_divides(to: TfliteLowering, node: Node) -> None:
+    """Raise RefusedError unless a node divides sums of codes as AVERAGE_POOL_2D does."""
+    given = to.constants(node)
+    ratio = int(given["multiplier"]) / 2.0 ** int(given["shift"])
+    zeros = {int(given[name]) - offset(given[name].dtype) for name in ("x_zero", "y_zero")}
+    if ratio != 1 or zeros != {0} or node.attrs["rounding"] != "half_away":
+        raise RefusedError(
+            "AVERAGE_POOL_2D divides the sum of codes of one scale, zero points left in: "
+            "quantize with --target litert or tflm"
+        )
+
+
+def check_one_scale(to: TfliteLowering, x: Value) -> None:
+    """Raise RefusedError unless what is written means what ``x`` does."""
+    if to.program.scales(x) != to.program.meaning:
+        raise RefusedError("AVERAGE_POOL_2D has one scale")
 
 
 def _is_same(
@@ -65,10 +76,10 @@ def _is_same(
     return padded(to, x, kernel, pads, strides, [1] * len(kernel))[0] == "SAME"
 
 
-def _windows(
+def pooled(
     to: TfliteLowering,
     op: str,
-    windows: tuple[Value, list[int], Ends, list[int]],
+    windows: tuple[Value, Sequence[int], Ends, Sequence[int]],
     filling: int | None = None,
 ) -> Value:
     """Over pictures, or rows as pictures of one line."""
