@@ -139,7 +139,7 @@ def _compare(
     name, feed = sample
     known = known_tensors(loaded.read, loaded.session, feed, name)
     file = loaded.file
-    given = {end.place: _as_laid(known[end.tensor], end) for end in file.inputs}
+    given = {end.place: as_laid(known[end.tensor], end) for end in file.inputs}
     ends = file.stored if all_tensors else file.outputs
     for resolver, process in loaded.running.items():
         watched = ends if resolver == REFERENCE else file.outputs
@@ -150,7 +150,7 @@ def _compare(
                 raise _RunError(str(error)) from error
             _other(done, resolver)["problem"] = str(error)
             continue
-        found = {end.tensor: _as_onnx(made[end.place], end) for end in watched}
+        found = {end.tensor: as_onnx(made[end.place], end) for end in watched}
         if resolver == REFERENCE:
             _judge(done, loaded.read, found, known, name)
         else:
@@ -184,7 +184,7 @@ def _count(counted: dict[str, Any], found: _Known, known: _Known) -> None:
 _TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i1": np.bool_}
 
 
-def _as_laid(values: NDArray[Any], end: FileEnd) -> NDArray[Any]:
+def as_laid(values: NDArray[Any], end: FileEnd) -> NDArray[Any]:
     """What the file takes for a tensor that onnxruntime has."""
     laid = np.ascontiguousarray(np.transpose(values, end.order))
     if end.dtype == np.uint8:
@@ -192,7 +192,7 @@ def _as_laid(values: NDArray[Any], end: FileEnd) -> NDArray[Any]:
     return laid.astype(_TYPES[end.element])
 
 
-def _as_onnx(values: NDArray[Any], end: FileEnd) -> NDArray[Any]:
+def as_onnx(values: NDArray[Any], end: FileEnd) -> NDArray[Any]:
     """A tensor of the file as onnxruntime has it."""
     found = values
     if end.columns is not None:

@@ -69,6 +69,10 @@ class TfliteLowering(Lowering):
 
     def write(self, tensor: Tensor, value: Value, order: Order | None = None) -> None:
         """A value is called by the first tensor that it is."""
+        if tensor.dtype is not None and value.element != self.element_of(
+            np.dtype(tensor.dtype), str(tensor.name)
+        ):
+            raise RefusedError(f"its result is {value.element}, and stored as {tensor.dtype}")
         super().write(tensor, value, order)
         self.program.call(value, str(tensor.name))
 

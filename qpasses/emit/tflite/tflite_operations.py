@@ -41,6 +41,8 @@ _ALIKE: Mapping[str, tuple[str, int, str, Mapping[str, Any]]] = {
 """By TOSA's name: operator, version and options of what computes the same of int32, or moves
 what it is given."""
 
+_OF_WORDS = "add", "sub", "mul", "intdiv", "greater", "greater_equal"
+
 _REDUCES = {"reduce_sum": "SUM", "reduce_max": "REDUCE_MAX", "reduce_min": "REDUCE_MIN"}
 
 
@@ -154,12 +156,18 @@ class TfliteOperations(Operations):
             return self._cast(inputs[0], element)
         if op == "clz":
             return self._leading_zeros(inputs[0])
-        if op == "bitwise_not" and element == "i32":
-            return self.elementwise("sub", self.same_rank(-1, inputs[0]), inputs[0])
+        if op == "table":
+            codes = self.cast(inputs[0], "i32")
+            places = self.elementwise("add", codes, self.same_rank(128, codes))
+            return self.looked_up(inputs[1], places)
+        if op == "bitwise_not":
+            wide = self.cast(inputs[0], "i32")
+            flipped = self.elementwise("sub", self.same_rank(-1, wide), wide)
+            return self.cast(flipped, element)
         if op not in _ALIKE or attributes:
             raise RefusedError(f"there is no operator for {op}")
-        if op in ("add", "sub", "mul", "intdiv") and element != "i32":
-            raise RefusedError(f"{op} of codes")
+        if op in _OF_WORDS and {each.element for each in inputs[:2]} != {"i32"}:
+            raise RefusedError(f"{op} of what is not int32")
         name, version, options, numbers = _ALIKE[op]
         given = inputs[:2] if op == "mul" else inputs
         return self.operator(name, version, given, shape, element, options, **numbers)
@@ -245,6 +253,7 @@ class TfliteOperations(Operations):
         rest = ~mask if mask < 0 else mask
         if rest & (rest + 1):
             raise RefusedError(f"the bits {mask:b}")
+        x = self.cast(x, "i32")
         lowest = self.right(x, "FLOOR_MOD", "FloorModOptions", rest + 1)
         return lowest if mask >= 0 else self.elementwise("sub", x, lowest)
 
@@ -259,6 +268,7 @@ class TfliteOperations(Operations):
         """FLOOR_DIV, or RIGHT_SHIFT by what varies."""
         if bits == 0:
             return x
+        x = self.cast(x, "i32")
         if isinstance(bits, int) and bits < 31:
             return self.right(x, "FLOOR_DIV", "FloorDivOptions", 1 << bits)
         if isinstance(bits, int):

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.qpasses_v1 import OPS
-from qpasses.emit.operations import RefusedError
 from qpasses.emit.tflite.litert_ops.native_tables import native_of
 from qpasses.emit.tflite.tflite_lowering import TfliteLowering
 from qpasses.emit.tosa.lowering import offset
-from qpasses.emit.tosa.lowerings.tables import by_code
+from qpasses.emit.tosa.lowerings.tables import by_code, lut_interpolated
 from qpasses.ir.graph import Node
 
 _CODES = 256
@@ -16,10 +15,17 @@ _CODES = 256
 
 def lut(to: TfliteLowering, node: Node) -> None:
     """Entries by code, from the lowest on."""
-    index = np.dtype(node.inputs[0].dtype)
-    if index.itemsize > 1:
-        raise RefusedError("a table of 65,536 entries")
-    look_up(to, node, to.constants(node)["table"])
+    table, laid = to.constants(node)["table"], to.laid(node.inputs[0])
+    if laid.value.element == "i8":
+        look_up(to, node, table)
+        return
+    program, half = to.program, len(table) // 2
+    places = program.cast(laid.value, "i32")
+    places = program.elementwise("add", places, program.same_rank(half, places))
+    entries, _ = to.as_stored(np.roll(table, half), "")
+    held = program.stored(entries, program.meaning)
+    program.call_constant(held, f"{node.name}/table")
+    to.write(node.outputs[0], program.looked_up(held, places), laid.order)
 
 
 def look_up(to: TfliteLowering, node: Node, table: NDArray[np.generic]) -> None:
@@ -81,4 +87,9 @@ def by_table(to: TfliteLowering, node: Node) -> bool:
     return True
 
 
-LOWERINGS = {"Lut": lut, "Lut16": lut, "LutPair": lut_pair}
+LOWERINGS = {
+    "Lut": lut,
+    "Lut16": lut,
+    "LutInterpolated": lut_interpolated,
+    "LutPair": lut_pair,
+}

@@ -1,0 +1,81 @@
+"""What TFLite has no operator for: exact on int32, in LiteRT's reference kernels."""
+
+import numpy as np
+import pytest
+
+from calibration import Session
+from opsets.qpasses_v1 import OPS
+from qpasses.emit.tflite.litert_ops import LOWERINGS, paired_codes, weighted_sums
+from tests.emit.test_tosa_ops import (
+    REFUSED_STANDARD,
+    at_an_end,
+    drawn,
+    expected,
+    stored_at_random,
+)
+from tests.support.litert_nodes import emitted_file, needs_litert, refusal_of, run_file
+from tests.support.op_edges import edges_of
+from tests.support.standard_nodes import STANDARD, moved_first, side_by_side, standard_model
+from tests.support.tosa_nodes import model_of_nodes
+
+SCALED = {
+    *(*paired_codes.LOWERINGS, *weighted_sums.LOWERINGS),
+    *("IntCodedPRelu", "IntCountedAveragePool", "IntMaxPool", "IntReduce"),
+}
+"""What takes the scales of a record: tests/emit/test_tflite_nets.py."""
+
+EXACT = [name for name in OPS if name in LOWERINGS and name not in SCALED]
+
+
+@needs_litert
+@pytest.mark.parametrize("name", EXACT)
+def test_nodes_give_the_integers_of_the_reference(name, tmp_path):
+    op, taken, reasons = OPS[name], {}, []
+    cases = {f"random {place}": case for place, case in enumerate(drawn(name))}
+    cases |= {f"{label}, at an end": at_an_end(op, case) for label, case in cases.items()}
+    for label, case in {**cases, **edges_of(name)}.items():
+        reason = refusal_of(model_of_nodes(op, {"it": case}))
+        if reason:
+            reasons.append((label, reason))
+        else:
+            taken[label] = case
+    print(name, len(taken), {r for _, r in reasons})
+    exact = [expected(op, case) for case in taken.values()]
+    file = emitted_file(model_of_nodes(op, taken, exact))
+    feed = {
+        f"{formal}_{place}": array
+        for place, case in enumerate(taken.values())
+        for formal, array in zip(op.inputs, case.inputs, strict=True)
+    }
+    found = run_file(file, feed, tmp_path)
+    (result,) = op.outputs
+    for place, (label, wanted) in enumerate(zip(taken, exact, strict=True)):
+        assert np.array_equal(found[f"{result}_{place}"], wanted), (label, taken[label])
+
+
+@needs_litert
+@pytest.mark.parametrize("moved", [False, True], ids=["as they are", "behind a Transpose"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_standard_ops_give_the_integers_of_onnxruntime(dtype, moved, tmp_path):
+    taken = {}
+    for op, kinds in STANDARD.items():
+        for kind in kinds:
+            made = standard_model(op, kind, dtype)
+            made = moved_first(made) if moved else made
+            part, reason = REFUSED_STANDARD.get((op, kind), ""), refusal_of(made)
+            if reason:
+                print(op, kind, reason)
+            else:
+                taken[f"{op}, {kind}"] = made
+    whole = side_by_side(taken)
+    feed = dict(stored_at_random(whole))
+    found = run_file(emitted_file(whole), feed, tmp_path)
+    session = Session(whole, optimize=False)
+    theirs = dict(zip(session.outputs, session.run(session.outputs, feed), strict=True))
+    labels = {node.output[0]: node.name for node in whole.graph.node}
+    wrong = [
+        labels.get(name, name)
+        for name, exact in theirs.items()
+        if not np.array_equal(found[name], exact)
+    ]
+    assert not wrong
