@@ -7,7 +7,12 @@ from opsets.qpasses_v1 import OPS
 from qpasses.emit.tflite.litert_ops.native_tables import native_of
 from qpasses.emit.tflite.tflite_lowering import TfliteLowering
 from qpasses.emit.tosa.lowering import offset
-from qpasses.emit.tosa.lowerings.tables import by_code, lut_interpolated
+from qpasses.emit.tosa.lowerings.tables import (
+    by_code,
+    lut_interpolated,
+    lut_interpolated_per_channel,
+    lut_per_channel,
+)
 from qpasses.ir.graph import Node
 
 _CODES = 256
@@ -91,5 +96,7 @@ LOWERINGS = {
     "Lut": lut,
     "Lut16": lut,
     "LutInterpolated": lut_interpolated,
+    "LutInterpolatedPerChannel": lut_interpolated_per_channel,
     "LutPair": lut_pair,
+    "LutPerChannel": lut_per_channel,
 }
