@@ -63,7 +63,9 @@ OTHERS = {
 
 def checked(body, source=IMAGE, **options):
     words = {word.strip("(),") for word in body.split()}
-    return check(net(body, source, **{n: WEIGHTS[n] for n in WEIGHTS if n in words}), **options)
+    return check(
+        net(body, source, **{n: WEIGHTS[n] for n in WEIGHTS if n in words}), **options
+    )
 
 
 @needs_litert

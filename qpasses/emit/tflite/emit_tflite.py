@@ -147,8 +147,8 @@ def _entered(
     if element != "i8" or wanted == "int8" or program.meaning is None:
         value = program.argument(shape, element)
         program.tensor(value).meaning = program.meaning
-        to.write(tensor, value, order)
         program.call(value, name)
+        to.write(tensor, value, order)
         return _end(to, name, tensor, value, order)
     value = program.argument(shape, _ELEMENTS[wanted])
     program.call(value, name)
@@ -182,10 +182,11 @@ def _left(
         )
     elif value.element == "i8" and meaning is not None and wanted == "float32":
         value = program.operator("DEQUANTIZE", 2, [value], value.shape, "f32")
-    elif program.tensor(value).values is not None or value in program.arguments:
+    elif value in (*program.arguments, *program.results) or program.is_known(value):
         given = [value, program.sizes(value.shape)]
         value = program.operator("RESHAPE", 1, given, value.shape, value.element)
-    program.call(value, name)
+    program.results.append(value)
+    program.rename(value, name)
     return _end(to, name, tensor, value, order)
 
 

@@ -54,6 +54,7 @@ class TfliteOperations(Operations):
     tensors: list[FileTensor] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     arguments: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     _made: dict[tuple[Any, ...], Value] = field(default_factory=dict)
     _named: set[str] = field(default_factory=set)
@@ -81,6 +82,16 @@ class TfliteOperations(Operations):
         if name not in self._named and not tensor.name:
             self._named.add(name)
             tensor.name = name
+
+    def rename(self, value: Value, name: str) -> None:
+        """Call it that, whatever it is called, if nothing else is."""
+        if name not in self._named:
+            self._named.add(name)
+            self.tensor(value).name = name
+
+    def is_known(self, value: Value) -> bool:
+        """Whether it is a constant."""
+        return self.tensor(value).values is not None
 
     def argument(self, shape: Sequence[int], element: str) -> Value:
         """An input of the file."""
