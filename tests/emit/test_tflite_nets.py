@@ -36,7 +36,7 @@ OTHERS = {
     "difference": "u = Conv (x, k) v = Conv (x, k, c) y = Sub (u, v)",
     "Relu of a sum": "u = Conv (x, k) v = Conv (x, k, c) w = Add (u, v) y = Relu (w)",
     "with a constant": "y = Add (x, p)",
-    "largest": "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x)",
+    "largest": "y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)",
     "largest, cut": "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x)",
     "average": "y = AveragePool <kernel_shape = [3, 2]> (x)",
     "average, SAME": "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)",

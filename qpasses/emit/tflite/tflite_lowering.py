@@ -14,7 +14,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import wraps
 from qpasses.emit.layouts import Order
 from qpasses.emit.operations import RefusedError, Value
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.tflite_operations import TfliteOperations
 from qpasses.emit.tosa.equal_rescales import UNCHANGED, Pairs
@@ -69,10 +69,12 @@ class TfliteLowering(Lowering):
 
     def write(self, tensor: Tensor, value: Value, order: Order | None = None) -> None:
         """A value is called by the first tensor that it is."""
-        if tensor.dtype is not None and value.element != self.element_of(
-            np.dtype(tensor.dtype), str(tensor.name)
-        ):
-            raise RefusedError(f"its result is {value.element}, and stored as {tensor.dtype}")
+        if tensor.dtype is not None:
+            stored = self.element_of(np.dtype(tensor.dtype), str(tensor.name))
+            if value.element == "i32" and stored == "i16":  # words are int32 for TOSA
+                value = self.program.cast(value, stored)
+            if value.element != stored:
+                raise RefusedError(f"its result is {value.element}, stored as {stored}")
         super().write(tensor, value, order)
         self.program.call(value, str(tensor.name))
 

@@ -7,7 +7,7 @@ import numpy as np
 from opsets.qpasses_v1.int_reduce import DIVIDES, FOLDED
 from qpasses.emit.layouts import channels_last, without
 from qpasses.emit.operations import RefusedError
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.litert_ops.window_pools import (
     check_divides,
     check_one_scale,

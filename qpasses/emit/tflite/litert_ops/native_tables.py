@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.hard_swish import hard_swish_levels
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 
 _CODES = np.arange(-128, 128, dtype=np.int64)

@@ -5,7 +5,7 @@ import numpy as np
 from opsets.fixed_point import Int64
 from qpasses.emit.layouts import Order
 from qpasses.emit.operations import RefusedError, Value
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.tflite_lowering import (
     Given,

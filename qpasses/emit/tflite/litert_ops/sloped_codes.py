@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 
 from qpasses.emit.operations import RefusedError, Value
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.litert_ops.table_lookups import by_table
 from qpasses.emit.tflite.tflite_lowering import TfliteLowering, UnlikeRuntimeError, check_codes

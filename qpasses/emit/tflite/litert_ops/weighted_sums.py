@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from qpasses.emit.layouts import channels_last, in_order
 from qpasses.emit.operations import RefusedError, Value
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.tflite_lowering import (
     Given,

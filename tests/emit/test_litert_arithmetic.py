@@ -1,9 +1,9 @@
-"""The arithmetic of LiteRT's reference kernels, as runtime.py derives it, and as they run."""
+"""The arithmetic of LiteRT's reference kernels: as it is derived, and as they run."""
 
 import numpy as np
 import pytest
 
-from qpasses.emit.tflite import runtime
+from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import FileContent, Scales, packed
 from qpasses.emit.tflite.litert_ops.native_tables import native_of
 from qpasses.emit.tflite.tflite_operations import TfliteOperations, place_of
