@@ -27,9 +27,13 @@ class ReferenceModel:
 
     def prepared(self, program: TosaProgram, place: Path) -> Path:
         """A flatbuffer."""
-        source, made = place.with_suffix(".mlir"), place.with_suffix(".tosa")
-        validated = place.with_suffix(".validated")
+        source = place.with_suffix(".mlir")
         write_together({source: program.content()})
+        return self.serialized(source, place)
+
+    def serialized(self, source: Path, place: Path) -> Path:
+        """A flatbuffer of MLIR, validated. Raises ModelError."""
+        made, validated = place.with_suffix(".tosa"), place.with_suffix(".validated")
         target = f"--tosa-attach-target={self._profile.as_target()}"
         strict = "--tosa-validate=strict-op-spec-alignment"
         called(
