@@ -185,8 +185,8 @@ def _as_tosa(
     runner = ReferenceModel(Profile(True, ("doubleround", "int16")))
     try:
         prepared = runner.serialized(text, place.with_suffix(".t"))
-    except QPassesError as error:
-        return f"not valid: {' '.join(str(error).split())[-90:]}"
+    except QPassesError:
+        return "not valid"
     edges, differ, count = Edges.between(original, made, read_record(made)[0]), 0, 0
     process = LitertProcess(place, REFERENCE, place.parent, keep=False)
     read = read_integer_model(made, place.name)

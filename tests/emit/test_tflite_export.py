@@ -2,12 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from opsets.errors import ModelError, UsageError
+from opsets.target import load_target
 from qpasses import export, quantize
 from qpasses.cli import cli
 from qpasses.emit.tflite.flatbuffer import schema
@@ -63,6 +65,21 @@ def test_free_sizes_are_asked_for():
     with pytest.raises(UsageError, match=r"TFLite has fixed ones only: give --input-shape x:"):
         export(integer, to="tflite")
     assert export(integer, to="tflite", input_shape=["x:2,4,7,6"]).inputs[0].shape[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("y = Pad (x, pads)", "6 axes: PAD has 5 at most"),
+        ("u = Tanh (x) y = MatMul (x, u)", "6 axes: BATCH_MATMUL has 5 at most"),
+    ],
+)
+def test_more_axes_than_an_operator_has_are_refused(body, said):
+    used = {"pads": np.array([1] * 12)} if "pads" in body else {}
+    made = net(body, "float[1, 2, 1, 2, 3, 3]", **used)
+    target = replace(load_target("tflite"), scales="product_in_float32")
+    with pytest.raises(ModelError, match=said):
+        export(integer_of(made, target), to="tflite")
 
 
 def test_words_are_refused_in_a_line():

@@ -41,6 +41,8 @@ _ALIKE: Mapping[str, tuple[str, int, str, Mapping[str, Any]]] = {
 """By TOSA's name: operator, version and options of what computes the same of int32, or moves
 what it is given."""
 
+_MOST_AXES = {"BATCH_MATMUL": 5, "PAD": 5, "PADV2": 5}
+
 _OF_WORDS = "add", "sub", "mul", "intdiv", "greater", "greater_equal"
 
 _REDUCES = {"reduce_sum": "SUM", "reduce_max": "REDUCE_MAX", "reduce_min": "REDUCE_MIN"}
@@ -140,6 +142,9 @@ class TfliteOperations(Operations):
         """One that gives one tensor. Codes mean what the first input of their type does, if
         nothing is said: it moves them.
         """
+        most = _MOST_AXES.get(name, len(shape))
+        if len(shape) > most:
+            raise RefusedError(f"{len(shape)} axes: {name} has {most} at most")
         if meaning is None and element in ("i8", "ui8", "i16"):
             like = (self.tensor(each).meaning for each in inputs if each.element == element)
             meaning = next(like, self.meaning)
