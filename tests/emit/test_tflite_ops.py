@@ -21,7 +21,7 @@ from tests.support.tosa_nodes import model_of_nodes
 
 SCALED = {
     *(*paired_codes.LOWERINGS, *weighted_sums.LOWERINGS),
-    *("IntCodedPRelu", "IntCountedAveragePool", "IntMaxPool", "IntReduce"),
+    *("IntCodedPRelu", "IntCountedAveragePool", "IntReduce"),
 }
 """What takes the scales of a record: tests/emit/test_tflite_nets.py."""
 

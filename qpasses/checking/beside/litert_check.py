@@ -23,6 +23,7 @@ from qpasses.checking.beside.other_programs import (
     sized,
 )
 from qpasses.emit.tflite.emit_tflite import FileEnd, TfliteFile, emit_tflite
+from qpasses.emit.tosa.lowering import fits_int32
 from qpasses.emit.whole_files import write_together
 from qpasses.ir.edges import Edges
 from qpasses.ir.metadata import read_record
@@ -187,6 +188,8 @@ _TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i1": np.bool_}
 def as_laid(values: NDArray[Any], end: FileEnd) -> NDArray[Any]:
     """What the file takes for a tensor that onnxruntime has."""
     laid = np.ascontiguousarray(np.transpose(values, end.order))
+    if laid.dtype == np.int64 and not fits_int32(laid):
+        raise ModelError(f"input {end.name!r} has numbers beyond int32, which the file takes")
     if end.dtype == np.uint8:
         return (laid.astype(np.int16) - 128).astype(np.int8)
     return laid.astype(_TYPES[end.element])

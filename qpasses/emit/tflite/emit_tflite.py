@@ -20,7 +20,7 @@ from qpasses.ir.graph import Tensor
 from qpasses.ir.metadata import PREFIX
 from qpasses.load.integer_model import IntegerModel
 
-_PICTURES = ("IntConv", "IntCountedAveragePool", "IntMaxPool", "MaxPool")
+_PICTURES = ("IntConv", "IntCountedAveragePool", "MaxPool")
 
 _ELEMENTS: Mapping[InferenceType, str] = {"int8": "i8", "uint8": "ui8", "float32": "f32"}
 

@@ -16,6 +16,7 @@ from opsets.forms import ADD_FORMS, MEAN_FORMS, Pairs
 from opsets.multipliers import Pair, quantize_multiplier
 from opsets.rounding import NodeRounding, requantize
 from opsets.target import load_target
+from qpasses.emit.operations import RefusedError
 from qpasses.evidence.thresholds import NEVER
 
 ROUNDING: NodeRounding = "tflite_double"
@@ -29,8 +30,11 @@ def single(value: float) -> float:
 
 
 def pair(scale: float) -> Pair:
-    """QuantizeMultiplier."""
-    return quantize_multiplier(scale, 31, _LARGEST_SHIFT)
+    """QuantizeMultiplier. Raises RefusedError for what it saturates."""
+    multiplier, shift = quantize_multiplier(scale, 31, _LARGEST_SHIFT)
+    if shift < 0:
+        raise RefusedError(f"a scale of {scale:.6g}, more than LiteRT multiplies with")
+    return multiplier, shift
 
 
 def of_convolution(x: float, weights: Sequence[float], y: float) -> list[Pair]:

@@ -25,11 +25,10 @@ def max_pool(to: TfliteLowering, node: Node) -> None:
     if attributes.get("ceil_mode", 0):
         flat = all_pads(node)
         pads = list(zip(flat[: len(kernel)], flat[len(kernel) :], strict=True))
-    if value.element not in ("i8", "i16"):
+    if value.element != "i8":
         raise RefusedError(f"the largest of {node.inputs[0].dtype}")
-    lowest = -128 if value.element == "i8" else -(1 << 15)
     windows = (value, kernel, pads, list(strides))
-    found = pooled(to, "MAX_POOL_2D", windows, filling=lowest)
+    found = pooled(to, "MAX_POOL_2D", windows, filling=-128)
     to.write(node.outputs[0], found, channels_last(len(kernel) + 2))
 
 
@@ -107,6 +106,5 @@ def pooled(
 
 LOWERINGS = {
     "MaxPool": max_pool,
-    "IntMaxPool": max_pool,
     "IntCountedAveragePool": average_pool,
 }

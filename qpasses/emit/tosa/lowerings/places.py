@@ -68,6 +68,11 @@ def _places(to: Lowering, node: Node, span: slice) -> NDArray[np.int32]:
     return np.asarray(found)
 
 
+def places_by_axes(to: Lowering, node: Node) -> list[NDArray[np.int32]] | None:
+    """Of a node of one tensor the places along each axis, if its elements are made of such."""
+    return _by_axes(to.shape(node.inputs[0]), _places(to, node, slice(*MOVING[node.op].data)))
+
+
 def _by_axes(
     shape: Sequence[int], places: NDArray[np.int32]
 ) -> list[NDArray[np.int32]] | None:
