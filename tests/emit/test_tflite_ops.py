@@ -5,7 +5,12 @@ import pytest
 
 from calibration import Session
 from opsets.qpasses_v1 import OPS
+from qpasses.emit.tflite.emit_tflite import emit_tflite
+from qpasses.emit.tflite.litert_arithmetic import resize_rows
 from qpasses.emit.tflite.litert_ops import LOWERINGS, paired_codes, weighted_sums
+from qpasses.ir.interchange import import_graph
+from qpasses.ir.record import Quantization, Record
+from qpasses.load.integer_model import IntegerModel
 from tests.emit.test_tosa_ops import (
     FEW,
     REFUSED_STANDARD,
@@ -15,6 +20,7 @@ from tests.emit.test_tosa_ops import (
     stored_at_random,
 )
 from tests.support.litert_nodes import emitted_file, needs_litert, refusal_of, run_file
+from tests.support.op_cases import Case
 from tests.support.op_edges import edges_of
 from tests.support.standard_nodes import STANDARD, moved_first, side_by_side, standard_model
 from tests.support.tosa_nodes import model_of_nodes
@@ -91,3 +97,29 @@ def test_standard_ops_give_the_integers_of_onnxruntime(dtype, moved, tmp_path):
         if not np.array_equal(found[name], exact)
     ]
     assert not wrong
+
+
+@needs_litert
+@pytest.mark.parametrize("mode", ["asymmetric", "align_corners", "half_pixel"])
+@pytest.mark.parametrize("sizes", [(8, 10), (9, 3), (5, 13)])
+def test_a_resize_with_the_runtimes_coefficients_is_its_operator(sizes, mode, tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 5)).astype(np.uint8)
+    how = {name: name == mode for name in ("align_corners", "half_pixel")}
+    whole = np.zeros((2, 1), np.int64), np.array([[1], [0]])
+    rows = [whole, *(resize_rows(a, b, **how) for a, b in zip((4, 5), sizes, strict=True))]
+    indices, coefficients = (
+        np.concatenate(e, axis=1).astype(np.int32) for e in zip(*rows, strict=True)
+    )
+    zero, shift = np.uint8(128), np.array([21], np.int32)
+    ends = np.uint8(128), np.uint8(0), np.uint8(255)
+    case = Case(
+        [x, zero, indices, coefficients, np.array([2], np.int32), shift, *ends],
+        {"dims": 2, "x_sizes": [1, 4, 5], "y_sizes": [1, *sizes], "rounding": "half_away"},
+    )
+    op, means = OPS["IntResize"], Quantization(0.5, 100, "uint8")
+    made = model_of_nodes(op, {"it": case})
+    record = Record(tensors={"x_0": means, "y_0": means})
+    file = emit_tflite(IntegerModel(made, import_graph(made), record, None, {}))
+    assert file.operations["RESIZE_BILINEAR"] == 1
+    found = run_file(file, {"x_0": x}, tmp_path)
+    assert np.array_equal(found["y_0"], expected(op, case))

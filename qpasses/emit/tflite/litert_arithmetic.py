@@ -150,7 +150,7 @@ def _code(real: float, scale: float, zero: int) -> int:
     return zero + (floor(level + 0.5) if level >= 0 else -floor(-level + 0.5))
 
 
-_STEPS = 1 << 10
+RESIZE_STEPS = 1 << 10
 """RESIZE_BILINEAR's coefficients are whole numbers of so many."""
 
 
@@ -159,14 +159,14 @@ def resize_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of RESIZE_BILINEAR along an axis: two places [2, wanted], and their coefficients."""
     if align_corners and wanted > 1:
-        step = ((size - 1) * _STEPS + (wanted - 1) // 2) // (wanted - 1)
+        step = ((size - 1) * RESIZE_STEPS + (wanted - 1) // 2) // (wanted - 1)
     else:
-        step = (size * _STEPS + wanted // 2) // wanted
+        step = (size * RESIZE_STEPS + wanted // 2) // wanted
     at = np.arange(wanted, dtype=np.int64) * step
     if half_pixel:
-        at = at + step // 2 - _STEPS // 2
-    floors = at // _STEPS
+        at = at + step // 2 - RESIZE_STEPS // 2
+    floors = at // RESIZE_STEPS
     low = np.maximum(floors, 0)
-    high = np.minimum((at + _STEPS - 1) // _STEPS, size - 1)
-    part = at - _STEPS * low
-    return np.stack([low, high]), np.stack([_STEPS - part, part])
+    high = np.minimum((at + RESIZE_STEPS - 1) // RESIZE_STEPS, size - 1)
+    part = at - RESIZE_STEPS * low
+    return np.stack([low, high]), np.stack([RESIZE_STEPS - part, part])
