@@ -1,9 +1,12 @@
 """Whole nets as TFLite files: no stored integer of LiteRT's reference kernels differs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.support.litert_nets import check
+from qpasses import export
+from tests.support.litert_nets import TARGET, check
 from tests.support.litert_nodes import needs_litert
 from tests.support.small_models import numbers
 from tests.support.tosa_nets import C6, IMAGE, ROWS, D, K, net
@@ -87,3 +90,13 @@ def test_what_stands_between_them(kind):
 )
 def test_a_row_is_a_picture_of_one_line(body):
     checked(body, ROWS)
+
+
+@needs_litert
+@pytest.mark.parametrize("weights", ["per_tensor", "per_channel"])
+@pytest.mark.parametrize("body", ["y = MatMul (x, m)", "u = MatMul (x, m) y = Relu (u)"])
+def test_what_rounds_once_away_from_zero_is_fully_connected(body, weights):
+    target = replace(TARGET, rounding="half_away", min_shift=1, matmul_weights=weights)
+    for source in ("float[7, 8]", "float[2, 3, 8]"):
+        integer, _ = check(net(body, source, m=WEIGHTS["m"]), target)
+        assert export(integer, to="tflite").operations["FULLY_CONNECTED"] == 1

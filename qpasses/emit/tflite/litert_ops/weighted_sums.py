@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.multipliers import Pair
 from qpasses.emit.layouts import channels_last, in_order
 from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tflite import litert_arithmetic as runtime
@@ -163,30 +164,32 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     _must_be_bytes(given)
     shape, weights = to.shape(tensor), given["w"]
     value, x = to.codes_of(node, "x", None)
-    y, reachable = to.written(node), accumulator_interval(node, given)
-    scales = to.weight_scales(node, weights.shape[1])
+    y, scales = to.written(node), to.weight_scales(node, weights.shape[1])
     if id(tensor) in to.columns:
         weights = weights[to.columns[id(tensor)]]
     pairs = runtime.of_convolution(x.scale, scales, y.scale)
-    rows, whole = prod(shape[:-1]), (*shape[:-1], weights.shape[1])
-    if node.attrs["rounding"] == "half_away" and _is_fully_connected(
-        node, given, (x, y), scales
-    ):
-        codes = _fully_connected(to, node, value, weights, (x, y))
-        to.write(node.outputs[0], codes)
-        return
-    try:
-        check_steps(node, given, pairs, reachable)
-    except UnlikeRuntimeError:
-        if not _is_fully_connected(node, given, (x, y), scales):
-            raise
+    unlike = _why_unlike(node, given, pairs)
+    is_other = node.attrs["rounding"] == "half_away" or unlike is not None
+    if is_other and _is_fully_connected(node, given, (x, y), scales):
         to.write(node.outputs[0], _fully_connected(to, node, value, weights, (x, y)))
         return
+    if unlike is not None:
+        raise unlike
+    rows, whole = prod(shape[:-1]), (*shape[:-1], weights.shape[1])
     value = to.program.reshape(value, (rows, 1, 1, shape[-1]))
     taps = weights.T[:, :, None, None]
     geometry = ([(0, 0)] * 2, [1, 1], [1, 1])
     codes = convolved(to, value, taps, (x, y), geometry, 1, node)
     to.write(node.outputs[0], to.program.reshape(codes, whole))
+
+
+def _why_unlike(node: Node, given: Given, pairs: Sequence[Pair]) -> UnlikeRuntimeError | None:
+    """Why CONV_2D gives other integers, if it does."""
+    try:
+        check_steps(node, given, pairs, accumulator_interval(node, given))
+    except UnlikeRuntimeError as error:
+        return error
+    return None
 
 
 def _is_fully_connected(
