@@ -14,7 +14,6 @@ from qpasses.cli.parameters import PATH, Command, parameters
     examples=(
         "qpasses export model.int8.onnx -o model.mlir",
         "qpasses export model.int8.onnx -o model.tflite",
-        "qpasses export model.int8.onnx --to tflite --check",
     ),
 )
 def export(integer: Path, **options: Any) -> None:

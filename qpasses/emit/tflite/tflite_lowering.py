@@ -46,7 +46,11 @@ class UnlikeRuntimeError(RefusedError):
 
 @dataclass
 class TfliteLowering(Lowering):
-    """A graph on its way to a TFLite file. ``tables``: the record's, by tensor."""
+    """A graph on its way to a TFLite file.
+
+    ``record``: that of the model; ``columns``: by tensor, where in ONNX's row each column is,
+    of rows that lie as the pictures do which they are made of.
+    """
 
     system: ClassVar[str] = "TFLite"
     no_float: ClassVar[str] = "the file has integers alone"
