@@ -176,7 +176,7 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     if unlike is not None:
         raise unlike
     rows, whole = prod(shape[:-1]), (*shape[:-1], weights.shape[1])
-    value = to.program.reshape(value, (rows, 1, 1, shape[-1]))
+    value = to.program.reshape(value, (1, rows, 1, shape[-1]))  # compilers want one picture
     taps = weights.T[:, :, None, None]
     geometry = ([(0, 0)] * 2, [1, 1], [1, 1])
     codes = convolved(to, value, taps, (x, y), geometry, 1, node)
