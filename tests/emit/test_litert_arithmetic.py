@@ -170,6 +170,7 @@ def test_operators_that_stand_for_tables_give_them(name):
     fixed = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
     tried = 0
     for x_scale, y_scale, _ in SCALES:
+        x_scale = x_scale / 8 if name == "EXP" else x_scale  # it soon is beyond all codes
         x, y = Scales((x_scale,), (9,)), Scales((y_scale,), (-5,))
         if name in fixed:
             y = Scales(fixed[name][:1], fixed[name][1:])

@@ -86,7 +86,13 @@ def test_what_stands_between_them(kind):
 
 @needs_litert
 @pytest.mark.parametrize(
-    "body", ["y = Conv <pads = [1, 1]> (x, r)", "y = MaxPool <kernel_shape = [2]> (x)"]
+    "body",
+    [
+        "y = Conv <pads = [1, 1]> (x, r)",
+        "y = MaxPool <kernel_shape = [2]> (x)",
+        "y = AveragePool <kernel_shape = [2]> (x)",
+        "y = GlobalAveragePool (x)",
+    ],
 )
 def test_a_row_is_a_picture_of_one_line(body):
     checked(body, ROWS)
@@ -100,3 +106,9 @@ def test_what_rounds_once_away_from_zero_is_fully_connected(body, weights):
     for source in ("float[7, 8]", "float[2, 3, 8]"):
         integer, _ = check(net(body, source, m=WEIGHTS["m"]), target)
         assert export(integer, to="tflite").operations["FULLY_CONNECTED"] == 1
+
+
+@needs_litert
+def test_what_no_operator_rescales_is_looked_up():
+    made = net("u = Mul (x, huge) y = Relu (u)", huge=np.float32([1e-30]))
+    check(made)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.forms import ADD_FORMS, MEAN_FORMS, Pairs
 from opsets.multipliers import Pair, quantize_multiplier
-from opsets.rounding import NodeRounding, requantize
+from opsets.rounding import NodeRounding, requantize, wraps
 from opsets.target import load_target
 from qpasses.emit.operations import RefusedError
 from qpasses.evidence.thresholds import NEVER
@@ -64,7 +64,8 @@ def of_sum(a: float, b: float, y: float) -> Pairs:
 
 
 def sum_levels(a: Int64, b: Int64, pairs: Pairs, sign: int) -> Int64:
-    """ADD, or SUB with sign -1, of levels."""
+    """ADD, or SUB with sign -1, of levels. Raises RefusedError where sums may wrap."""
+    _check_wraps(np.array([_LARGEST_SUM]), pairs[-1])
     return ADD_FORMS["shift_20"].levels(a, b, pairs, ROUNDING, sign)
 
 
@@ -92,8 +93,18 @@ def slope_levels(x: Int64, codes: Int64, numbers: tuple[Pair, Pair]) -> Int64:
 
 
 def levels_of(acc: Int64, numbers: Pair) -> Int64:
-    """MultiplyByQuantizedMultiplier."""
+    """MultiplyByQuantizedMultiplier. Raises RefusedError where it wraps."""
+    _check_wraps(acc, numbers)
     return requantize(acc, *numbers, ROUNDING)
+
+
+def _check_wraps(acc: Int64, numbers: Pair) -> None:
+    if wraps(acc, numbers[1], ROUNDING).any():
+        raise RefusedError("its sums wrap in LiteRT as they are shifted to the left")
+
+
+_LARGEST_SUM = 2 * 255 << 20
+"""Of two levels, shifted."""
 
 
 def fully_connected_thresholds(scales: Sequence[float], steps: Int64) -> Int64:

@@ -56,10 +56,13 @@ def _divided(to: TfliteLowering, node: Node, axes: list[int]) -> None:
     x = node.inputs[0]
     order = channels_last(len(to.shape(x)))
     value = to.read(x, order)
-    if axes != [2, 3] or len(order) != 4:
+    dims = len(order) - 2
+    if axes != [*range(2, len(order))] or dims not in (1, 2):
         raise RefusedError("a mean that is divided over others than the axes of a picture")
     check_one_scale(to, value)
-    found = pooled(to, "AVERAGE_POOL_2D", (value, value.shape[1:3], [(0, 0)] * 2, (1, 1)))
+    found = pooled(
+        to, "AVERAGE_POOL_2D", (value, value.shape[1:-1], [(0, 0)] * dims, [1] * dims)
+    )
     found = to.bounded(found, None, to.constants(node))
     if node.attrs["keepdims"]:
         to.write(node.outputs[0], found, order)

@@ -7,6 +7,7 @@ a C library may decide it is nobody's.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.hard_swish import hard_swish_levels
+from qpasses.emit.operations import RefusedError
 from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 
@@ -22,6 +24,9 @@ _CODES = np.arange(-128, 128, dtype=np.int64)
 
 _NEAR = 1e-3
 """float32 is off by less than this share of a level."""
+
+
+_LARGE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,12 @@ def native_of(table: NDArray[np.int8], x: Scales, y: Scales) -> Native | None:
 def _tried(x: Scales, y: Scales, low: int) -> Iterator[tuple[Native, Int64 | None]]:
     """Operators, and what they give: levels, None where that is not certain."""
     levels = _CODES - x.zero
-    rescaled = runtime.levels_of(levels, runtime.of_quantize(x.scale, y.scale))
-    above = runtime.of_slopes(x.scale, y.scale, 1.0)[0]
-    if low == y.zero:
-        yield Native("RELU", 2), np.maximum(runtime.levels_of(levels, above), 0)
-    yield Native("QUANTIZE", 2), rescaled
+    with suppress(RefusedError):
+        above = runtime.of_slopes(x.scale, y.scale, 1.0)[0]
+        if low == y.zero:
+            yield Native("RELU", 2), np.maximum(runtime.levels_of(levels, above), 0)
+        pair = runtime.of_quantize(x.scale, y.scale)
+        yield Native("QUANTIZE", 2), runtime.levels_of(levels, pair)
     for name, version, options, numbers, scale, zero, function in _FUNCTIONS:
         if (scale, zero) in ((None, None), (y.scale, y.zero)):
             real = np.array([function(float(each)) for each in levels * x.scale])
@@ -68,12 +74,11 @@ def _tried(x: Scales, y: Scales, low: int) -> Iterator[tuple[Native, Int64 | Non
 
 
 def _certain(levels: NDArray[np.float64]) -> Int64 | None:
-    """Rounded, if none is about a tie."""
-    inside = np.abs(levels) < 1 << 10  # others saturate
+    """Rounded, if none is about a tie, or so large that C++ does not say what becomes."""
     apart = np.abs(levels - np.floor(levels) - 0.5)
-    if (apart[inside] < _NEAR).any():
+    if (np.abs(levels) > _LARGE).any() or (apart < _NEAR).any():
         return None
-    return np.asarray(np.rint(np.clip(levels, -(1 << 10), 1 << 10)), np.int64)
+    return np.asarray(np.rint(levels), np.int64)
 
 
 def _logistic(real: float) -> float:

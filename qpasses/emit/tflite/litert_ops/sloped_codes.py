@@ -9,7 +9,7 @@ from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.litert_ops.table_lookups import by_table
-from qpasses.emit.tflite.tflite_lowering import TfliteLowering, UnlikeRuntimeError, check_codes
+from qpasses.emit.tflite.tflite_lowering import TfliteLowering, check_codes
 from qpasses.emit.tosa.lowerings.slopes import by_tables
 from qpasses.evidence.prove_pairs import all_pairs
 from qpasses.ir.graph import Node
@@ -47,8 +47,8 @@ def _equal_slope(node: Node, to: TfliteLowering, x: Scales, y: Scales) -> float 
     column = codes.reshape(-1, 1)
     row = {**given, "slope_codes": column.astype(np.int32)}
     for slope in _near(real * y.scale / x.scale):
-        numbers = runtime.of_slopes(x.scale, y.scale, slope)
-        with suppress(UnlikeRuntimeError):
+        with suppress(RefusedError):
+            numbers = runtime.of_slopes(x.scale, y.scale, slope)
             check_codes(node, row, runtime.slope_levels(level, column, numbers), numbers)
             return slope
     return None
