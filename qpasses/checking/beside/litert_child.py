@@ -1,7 +1,7 @@
 """What runs a .tflite file, in a process of its own: a wrong file may end it.
 
-Started as ``python -m qpasses.checking.beside.litert_child FILE RESOLVER KEEP``; KEEP is 1 to
-keep what is between inputs and outputs. Then it reads two paths a line, of inputs by name of
+Started as ``python -P litert_child.py FILE RESOLVER KEEP``; KEEP is 1 to keep what is between
+inputs and outputs. Then it reads two paths a line, of inputs by name of
 their tensor and of the file that is to hold the tensors by place, and answers with a line:
 nothing where it is written, else what went wrong.
 """

@@ -25,6 +25,8 @@ OTHERS: Mapping[Resolver, str] = {
 }
 """What else runs, and how it is spoken of."""
 
+_CHILD = Path(__file__).with_name("litert_child.py")
+
 _SHOWN = 300
 """So many characters of what the process said last are shown."""
 
@@ -48,8 +50,8 @@ class LitertProcess:
         with self._said.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "qpasses.checking.beside.litert_child"),
-                    *(str(model), resolver, "1" if keep else "0"),
+                    *(sys.executable, "-P", str(_CHILD), str(model), resolver),
+                    "1" if keep else "0",
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
