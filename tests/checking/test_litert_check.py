@@ -79,6 +79,9 @@ def test_a_file_that_differs_fails_and_the_first_node_is_named(monkeypatch):
     assert found.verdict == "failed"
     assert "other integers than onnxruntime" in found.report["summary"]["problems"][0]
     assert "first at node 'three'" in found.report["summary"]["problems"][0]
+    said = found.report["checks"]["litert"]
+    assert (said["samples"], said["first"]) == (3, "three")
+    assert said["differences"] > 0
 
 
 @needs_litert

@@ -84,7 +84,7 @@ def check_litert(
                     folder.mkdir()
                     loaded[key] = _load(done, read, folder, all_tensors, running)
                 _compare(done, loaded[key], (sample, feed), all_tensors)
-            if done.problems:
+            if done.problems and not done.first:  # it does not run
                 break
             advance()
     return done
@@ -165,7 +165,7 @@ def _judge(
     done.samples, done.tensors = done.samples + 1, len(found)
     done.elements += sum(each.size for each in found.values())
     done.differences += sum(wrong.values())
-    if any(wrong.values()):
+    if any(wrong.values()) and not done.first:
         written = [(node, tensor) for node in read.graph.nodes for tensor in node.outputs]
         first = next((node for node, tensor in written if wrong.get(str(tensor.name))), None)
         done.first = "an input" if first is None else str(first.name)
