@@ -84,7 +84,7 @@ def check_litert(
                     folder.mkdir()
                     loaded[key] = _load(done, read, folder, all_tensors, running)
                 _compare(done, loaded[key], (sample, feed), all_tensors)
-            if done.problems and not done.first:  # it does not run
+            if len(done.problems) > bool(done.first):  # it does not run
                 break
             advance()
     return done
