@@ -274,5 +274,5 @@ def test_targets_without_sums_of_16_bits_refuse_them(tmp_path):
     given += ["-o", tmp_path / "o.onnx", "--target", "tflite"]
     for asked in (["--accuracy", "best"], ["--min-sqnr", "30"], ["--tensor-types", "x=int16"]):
         ended = run(*given, *asked)
-        assert ended.code == 2 and "'tflite', which has no sums of 16 bits" in ended.err
+        assert ended.code == 2 and "'tflm', which has no sums of 16 bits" in ended.err
         assert not (tmp_path / "o.onnx").exists()
