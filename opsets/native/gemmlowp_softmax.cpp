@@ -72,13 +72,13 @@ struct GemmlowpSoftmax {
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         must_be_codes(x, "a Softmax");
-        const Shares &shares = *prepared.of(context);
-        if (shares.type != x.type)
+        const auto shares = prepared.of(context);
+        if (shares->type != x.type)
             fail("a Softmax whose results have another type");
         void *y = context.output(0, x.shape);
-        by_distance(context, x, axis, shares.summed.data(),
+        by_distance(context, x, axis, shares->summed.data(),
                     [&](int64_t sum, int64_t count, uint8_t *levels) {
-                        shares.levels(sum, count, levels);
+                        shares->levels(sum, count, levels);
                     },
                     static_cast<uint8_t *>(y));
     }

@@ -137,8 +137,8 @@ void softmax16_row(const Quotients &common, const TwoTables &tables, int64_t mul
         top = x[k] > top ? x[k] : top;
     for (int64_t begin = 0; begin < cells; begin += CODES)
         total += terms_of(tables, top, x + begin, std::min(CODES, cells - begin), terms);
-    if (total >= 2147483648.0)
-        fail("TableSoftmax16: a sum of exponentials beyond 31 bits");
+    if (total >= static_cast<double>(int64_t{1} << (62 - shift)))
+        fail("TableSoftmax16: a sum of exponentials whose quotients leave int64");
     Quotients given = common;
     given.total = static_cast<int64_t>(total > 1 ? total : 1) << shift;
     for (int64_t begin = 0; begin < cells; begin += CODES) {

@@ -214,7 +214,10 @@ def _sloped(
 
 
 def _picture_sizes(node: Node) -> list[int]:
-    """Of a picture with few channels; as large as it is, where that is known."""
+    """Of a picture with few channels; as large as it is, where that is known.
+
+    As its attributes say where they do: what the graph says may be another.
+    """
     attributes = node.attrs
     window = attributes.get("kernel_shape") or attributes.get("spatial_shape")
     if window is None:
@@ -224,6 +227,8 @@ def _picture_sizes(node: Node) -> list[int]:
     shape = node.inputs[0].shape or [_FEW] * (2 + len(least))
     leading = len(shape) - len(least)
     few = [min(size, _FEW) if isinstance(size, int) else _FEW for size in shape[:leading]]
+    if "spatial_shape" in attributes:
+        return few + least
     known = zip(shape[leading:], least, strict=True)
     return few + [
         max(size, needed) if isinstance(size, int) else needed for size, needed in known

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 
@@ -28,7 +28,7 @@ import qpasses
 from calibration import Samples, input_specs, open_samples
 from calibration.inputs import Feed, tensors
 from opsets.errors import QPassesError
-from opsets.target import Target, load_target, target_names
+from opsets.target import Target, load_target
 from qpasses.checking.beside.litert_check import as_laid, check_litert
 from qpasses.checking.beside.litert_tools import OTHERS, REFERENCE, LitertProcess
 from qpasses.checking.beside.other_programs import giving, known_tensors
@@ -44,9 +44,7 @@ from tests.bench.markdown import table
 
 FIGURES = ROOT / "docs" / "tflite.json"
 
-TARGETS = [load_target(name) for name in ("litert", "tflm") if name in target_names()] or [
-    replace(load_target("tflite"), name="tflite, scales in double", scales="double")
-]
+TARGETS = [load_target(name) for name in ("litert", "tflm")]
 
 CALIBRATION, SAMPLES, FEW = 20, 32, 4
 """Samples to quantize by, to run, and to run in TOSA's reference model."""

@@ -220,3 +220,17 @@ def test_without_a_library_nothing_is_said_of_it(monkeypatch):
         monkeypatch.setattr(module, "library", lambda: None)
     made = qpasses.quantize(cnn(), pictures()).model
     assert checks((made, cnn(), pictures())) is None
+
+
+@needs_kernels
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_a_pool_of_other_sizes_than_its_picture_is_a_difference_and_no_crash(layout):
+    text = """g (float[2, 3, 8, 8] x) => (float[2, 3, 1, 1] y) {
+        c = Conv <pads = [1, 1, 1, 1]> (x, w) y = GlobalAveragePool (c) }"""
+    original = model(text, opset=18, w=numbers(3, 3, 3, 3))
+    feeds = [{"x": each} for each in numbers(4, 2, 3, 8, 8)]
+    forged = qpasses.quantize(original, feeds, accuracy="fast", layout=layout).model
+    (pool,) = [n for n in forged.graph.node if n.op_type == "IntGlobalAveragePool"]
+    (sizes,) = [each for each in pool.attribute if each.name == "spatial_shape"]
+    sizes.ints[1] = 7
+    assert qpasses.verify(forged, original, feeds).verdict == "failed"

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
+from calibration import Session
 from opsets.fragments import fragment
+from opsets.native import library
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATORS
 from qpasses import UsageError, quantize, verify
@@ -473,3 +475,13 @@ def test_a_changed_attribute_is_found_or_refused(name, value):
     else:
         with pytest.raises(Exception, match="'soft' has not the inputs and attributes"):
             verify(changed, attention(), feeds())
+
+
+def test_rows_of_words_longer_than_on_the_first_sample_are_run():
+    text = "g (float[2, N] x) => (float[2, N] y) { y = Softmax (x) }"
+    made, feeds = model(text, opset=21), [{"x": numbers(2, 4, seed=s)} for s in range(4)]
+    found = quantize(made, feeds, tensor_types=[".*=int16"]).model
+    longer = {"x": np.concatenate([numbers(2, 4)] * 300, axis=1)}
+    runs = [Session(found, operators=each).run(None, longer)[0] for each in (None, library())]
+    assert np.array_equal(*runs)
+    assert np.abs(runs[0] - Session(made).run(None, longer)[0]).max() < 2e-3
