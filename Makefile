@@ -32,7 +32,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz devices widths methods costs bench detections targets gains ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz devices widths methods costs bench detections targets gains tosa tflite ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -120,6 +120,12 @@ gains: $(VENV)/bench  ## what each step of --accuracy gains on each model: docs/
 tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model and IREE: docs/tosa.md
 	@$(IREE)
 	@$(BIN)/python -m tests.bench.tosa_programs $(MODEL)
+	@$(BIN)/python -m tests.bench.documents
+
+tflite: $(VENV)/test  ## what becomes TFLite, judged by LiteRT, Vela and TOSA: docs/tflite.md
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[tflite]' \
+		ethos-u-vela tosa-converter-for-tflite
+	@$(BIN)/python -m tests.bench.tflite_files $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 
 ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: docs/ablation.md

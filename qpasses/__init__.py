@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         verify,
     )
     from qpasses.checking.bisecting.bisection import Bisection
+    from qpasses.emit.tflite.emit_tflite import TfliteFile
     from qpasses.emit.tosa.emit import TosaProgram
     from qpasses.emit.vectors.vector_folder import Vectors
     from qpasses.ir.native_sessions import native_library, register, session
@@ -42,6 +43,7 @@ __all__ = [
     "QPassesError",
     "Quantization",
     "Result",
+    "TfliteFile",
     "TosaProgram",
     "UsageError",
     "Vectors",

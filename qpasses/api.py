@@ -12,7 +12,7 @@ from calibration import open_samples
 from calibration.held_weights import holding, materialized, released
 from opsets.errors import ModelError, UsageError
 from qpasses.checking.accuracy import rated
-from qpasses.checking.beside.other_programs import check_with, runner_of
+from qpasses.checking.beside.programs_by_name import checks_of
 from qpasses.checking.bisecting.bisection import Bisection
 from qpasses.checking.difference import Difference, difference
 from qpasses.checking.inspection import Inspection, inspect_model
@@ -22,6 +22,8 @@ from qpasses.emit.evidence_file import place_to_read, read_certificate, write_ou
 from qpasses.emit.graph_mlir import graph_as_mlir
 from qpasses.emit.model_file import model_files, too_large, weights_place
 from qpasses.emit.report_file import described, layout_in, report_head, size_in, write_report
+from qpasses.emit.tflite.emit_tflite import TfliteFile, emit_tflite
+from qpasses.emit.tflite.flatbuffer import schema
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.vectors.vector_folder import Vectors
@@ -60,6 +62,7 @@ from qpasses.jobs.annotating import annotated
 from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
 from qpasses.jobs.bisecting_job import bisect_job
 from qpasses.jobs.detecting import check_detections
+from qpasses.jobs.exporting import export_format
 from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
 from qpasses.jobs.previewing import Preview, previewed
@@ -82,7 +85,7 @@ from qpasses.load.arguments import (
 from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
 from qpasses.load.input_sizes import with_input_shapes
-from qpasses.load.integer_model import claims_integers, read_integer_model
+from qpasses.load.integer_model import IntegerModel, claims_integers, read_integer_model
 from qpasses.load.reading import check_not_ours, digest
 from qpasses.pipeline import Stage, State, placed
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
@@ -207,20 +210,16 @@ def verify(asked: VerifyOptions) -> Result:
     check_outputs(given_paths(asked.json_file), inputs)
     if asked.other_programs and feeds is None:
         raise UsageError("--with runs samples: give --data and --against too")
-    profile = Profile.called(asked.tosa_profile)
-    runners = [runner_of(name, profile) for name in dict.fromkeys(asked.other_programs)]
-    if asked.all_tensors and not runners:
+    checks = checks_of(asked.other_programs, Profile.called(asked.tosa_profile))
+    if asked.all_tensors and not checks:
         raise UsageError("all_tensors is about what --with runs: give it too")
     found = verify_integer(read, original, feeds, asked.progress, str(path))
-    for runner in runners:
+    for key, checked in checks.items():
         assert original is not None and feeds is not None
+        given = model, path, original.reference, feeds, asked.progress
         with naming(path):
-            other = check_with(
-                *(runner, model, path, original.reference, feeds, asked.progress),
-                profile=profile,
-                all_tensors=asked.all_tensors,
-            )
-        found.checks[runner.key] = other.as_json()
+            other = checked(*given, all_tensors=asked.all_tensors)
+        found.checks[key] = other.as_json()
         found.problems.extend(other.problems)
     summary, recomputed, notes = judged(found, read, original, beside, kept)
     count = len(feeds) if feeds else 0
@@ -373,23 +372,37 @@ def bench(asked: BenchOptions) -> Result:
 
 @takes(ExportOptions)
 @holding()
-def export(asked: ExportOptions) -> TosaProgram | Vectors:
-    """The integer model in another form: TOSA, as MLIR that its tools read, or test vectors.
+def export(asked: ExportOptions) -> TosaProgram | TfliteFile | Vectors:
+    """The integer model in another form: TOSA, as MLIR that its tools read, TFLite, vectors.
 
-    What TOSA gives are the integers of the model, in each arithmetic that a target asks for,
-    or nothing is exported. Vectors are samples of ``data`` and all that is stored for them.
-    ``output`` is written whole or not at all, not with ``check``. Raises UsageError for free
-    sizes, ModelError, naming the node, for what TOSA cannot say.
+    What a program gives are the integers of the model, or nothing is exported: TOSA says each
+    arithmetic that a target asks for, TFLite that of LiteRT's reference kernels. Vectors are
+    samples of ``data`` and all that is stored for them. ``output`` is written whole or not at
+    all, not with ``check``; how it is called says what it becomes if ``to`` does not. Raises
+    UsageError for free sizes, ModelError, naming the node, for what cannot be said.
     """
-    if asked.to == "vectors":
+    to = export_format(asked)
+    if to == "vectors":
         return _vectors(asked)
-    check_no_samples(asked, f"to {asked.to!r} (--to {asked.to})")
-    graph, path = _sized_graph(asked)
+    check_no_samples(asked, f"to {to!r} (--to {to})")
+    writes = asked.output is not None and not asked.check
+    if to == "tflite" and writes:
+        schema()
+    read, path = _sized(asked)
+    made: TosaProgram | TfliteFile
     with naming(path):
-        made = emit_tosa(graph, profile=Profile.called(asked.tosa_profile))
-    del graph
-    if asked.output is not None and not asked.check:
-        write_together({Path(asked.output): made.content()})
+        if to == "tflite":
+            made = emit_tflite(
+                read,
+                input_type=asked.inference_input_type,
+                output_type=asked.inference_output_type,
+                io_layout=asked.io_layout,
+            )
+        else:
+            made = emit_tosa(read.graph, profile=Profile.called(asked.tosa_profile))
+    del read
+    if writes:
+        write_together({Path(str(asked.output)): made.content()})
     return made
 
 
@@ -418,13 +431,12 @@ def bisect(asked: BisectOptions) -> Bisection:
     return found
 
 
-def _sized_graph(asked: ExportOptions) -> tuple[Graph, Path]:
-    """The graph alone: the model that it is read from is not kept."""
+def _sized(asked: ExportOptions) -> tuple[IntegerModel, Path]:
     model, path = given_model(asked.integer)
     check_outputs(given_paths(asked.output), [path, *external_files(path)])
     with naming(path):
         sized = with_input_shapes(model, as_texts(asked.input_shape), path)
-        return read_integer_model(sized, str(path)).graph, path
+        return read_integer_model(sized, str(path)), path
 
 
 @holding()

@@ -9,6 +9,7 @@ from qpasses.cli.parameters import PATH, Command, parameters
 from qpasses.cli.running import taken_preprocessing
 
 if TYPE_CHECKING:
+    from qpasses.emit.tflite.emit_tflite import TfliteFile
     from qpasses.emit.tosa.emit import TosaProgram
     from qpasses.emit.vectors.vector_folder import Vectors
 
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     cls=Command,
     params=[click.Argument(["integer"], type=PATH), *parameters("export")],
     examples=(
-        "qpasses export model.int8.onnx -o model.mlir",
+        "qpasses export model.int8.onnx -o model.tflite",
         "qpasses export model.int8.onnx --to vectors --data samples/ -o vectors",
     ),
 )
 def export(integer: Path, **options: Any) -> None:
-    """Write the integer model INTEGER as TOSA, or as test vectors for a device.
+    """Write the integer model INTEGER as TOSA or TFLite, or as test vectors for a device.
 
     TOSA is MLIR that its tools read; inputs and outputs are the stored integers, and what it
-    cannot say is an error that names the node. Vectors are a folder. Nothing is written but
-    whole.
+    or TFLite cannot say is an error that names the node. Vectors are a folder. Nothing is
+    written but whole.
     """
     from qpasses.api import export as exported
     from qpasses.emit.vectors.vector_folder import Vectors
@@ -41,16 +42,21 @@ def export(integer: Path, **options: Any) -> None:
         click.echo(f"{options['output']} is written")
 
 
-def _show_program(made: "TosaProgram") -> None:
+def _show_program(made: "TosaProgram | TfliteFile") -> None:
+    from qpasses.emit.tosa.emit import TosaProgram
+
     shown = ", ".join(f"{count} {op}" for op, count in sorted(made.operations.items()))
     count = sum(made.operations.values())
     click.echo(f"{count} operations, {made.transposes} of them transposes: {shown}")
-    if made.extensions:
+    if isinstance(made, TosaProgram) and made.extensions:
         click.echo(f"needs TOSA's extension {', '.join(made.extensions)}")
-    for kind, ends in (("input", made.inputs), ("output", made.outputs)):
-        for place, end in enumerate(ends):
-            shape = "x".join(map(str, end.shape))
-            click.echo(f"{kind} {place}: {end.name}, {shape}, {end.stored_as}")
+    listed: list[tuple[str, int, Any]] = [
+        *(("input", *each) for each in enumerate(made.inputs))
+    ]
+    listed += (("output", *each) for each in enumerate(made.outputs))
+    for kind, place, end in listed:
+        shape = "x".join(map(str, end.shape))
+        click.echo(f"{kind} {place}: {end.name}, {shape}, {end.stored_as}")
 
 
 def _show_vectors(made: "Vectors") -> None:

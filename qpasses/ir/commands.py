@@ -37,6 +37,7 @@ from qpasses.ir.options import (
     ShapeOptions,
     TargetOptions,
     TensorOptions,
+    TfliteOptions,
     TosaOptions,
 )
 from qpasses.ir.progress import Progress, no_progress
@@ -357,7 +358,7 @@ class VerifyOptions(ReportOptions, TosaOptions, ShapeOptions, SampleOptions):
     other_programs: Sequence[OtherProgram] = option(
         (),
         "Run the samples in another program too, on the graph as `qpasses export` writes it, "
-        "and compare its integers: TOSA's reference model, or IREE. May be repeated.",
+        "and compare its integers: TOSA's reference model, IREE, or LiteRT. May be repeated.",
         RUN,
         flag="with",
         unset="none",
@@ -373,7 +374,7 @@ class VerifyCommand(TerminalOptions, PictureOptions, VerifyOptions):
 
 
 @dataclass(frozen=True)
-class ExportOptions(TosaOptions, ShapeOptions, SampleOptions):
+class ExportOptions(TosaOptions, TfliteOptions, ShapeOptions, SampleOptions):
     """``qpasses.export``."""
 
     integer: "str | Path | onnx.ModelProto"
@@ -387,11 +388,13 @@ class ExportOptions(TosaOptions, ShapeOptions, SampleOptions):
         kind=FILE,
     )
     _: KW_ONLY
-    to: ExportFormat = option(
-        "tosa",
-        "TOSA as MLIR in generic form; or vectors, a folder with samples and all that nodes "
-        "store for them, for who brings up a device (docs/bisect.md).",
+    to: ExportFormat | None = option(
+        None,
+        "TOSA as MLIR in generic form; a TFLite file that LiteRT's reference kernels run bit "
+        "for bit; or vectors, a folder with samples and all that nodes store for them, for "
+        "who brings up a device (docs/bisect.md).",
         OUTPUT,
+        unset="as the file is called, .mlir or .tflite; tosa without one",
     )
     check: bool = option(False, "Say whether it can be exported, and write nothing.", OUTPUT)
     samples: int | None = option(

@@ -24,6 +24,8 @@ from qpasses.ir.choices import (
     Emit,
     EngineName,
     GeluForm,
+    InferenceType,
+    IoLayout,
     LayerNormForm,
     Layout,
     OnBadSample,
@@ -352,6 +354,29 @@ class TosaOptions(Options):
     tosa_profile: TosaProfile = option(
         "pro-int-8k",
         "What TOSA is held to: its integer profile, at level 8K or without a level's limits.",
+        OUTPUT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TfliteOptions(Options):
+    """What a TFLite file takes and gives."""
+
+    inference_input_type: InferenceType = option(
+        "int8",
+        "What a TFLite file takes: the stored integers, as int8 or uint8, or floats that it "
+        "quantizes itself.",
+        OUTPUT,
+    )
+    inference_output_type: InferenceType = option(
+        "int8",
+        "What a TFLite file gives: the stored integers, as int8 or uint8, or floats.",
+        OUTPUT,
+    )
+    io_layout: IoLayout = option(
+        "nhwc",
+        "How pictures lie that a TFLite file takes and gives: channels last, as its operators "
+        "read them, or as in ONNX, by a TRANSPOSE.",
         OUTPUT,
     )
 

@@ -191,7 +191,7 @@ def _checks(report: Report, _detail: Detail) -> Rows:
                 "biases corrected",
                 f"{counted(corrected, 'node')}: by 16 steps of the sum at most",
             )
-    for other in filter(None, map(checks.get, ("tosa_reference", "iree"))):
+    for other in filter(None, map(checks.get, ("tosa_reference", "iree", "litert"))):
         first = f", first at node {other['first']}" if other["first"] else ""
         yield (
             other["program"],
@@ -199,6 +199,13 @@ def _checks(report: Report, _detail: Detail) -> Rows:
             f"{counted(other['tensors'], 'tensor')}: {other['differences']} differ from "
             f"onnxruntime's{first}",
         )
+        for resolver, found in other.get("others", {}).items():
+            largest = f", by {found['largest']} at most" if found["differences"] else ""
+            yield (
+                f"LiteRT ({resolver}), for information",
+                found["problem"]
+                or f"{found['differences']} elements of outputs differ{largest}",
+            )
     if probe := checks.get("kernel_probe"):
         yield (
             "kernel probe",

@@ -34,6 +34,7 @@ from tests.bench.survival import (
     summary_table,
     wrong_table,
 )
+from tests.bench.tflite_files import zoo_table as tflite_table
 from tests.bench.tosa_programs import published_table as tosa_published_table
 from tests.bench.tosa_programs import zoo_table as tosa_zoo_table
 from tests.bench.zoo import Row, markdown
@@ -201,6 +202,7 @@ PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
         "left": left_table,
         "refused": refused_table,
     },
+    DOCS / "tflite.md": {"zoo": tflite_table},
     DOCS / "tosa.md": {"zoo": tosa_zoo_table, "published": tosa_published_table},
     DOCS / "targets.md": {"shipped": shipped_targets, "rules": target_rules},
 }

@@ -111,6 +111,7 @@ REFUSED_AT_RANDOM = [
     (WRAPS, OPS, shifts_to_the_left),
     ("its sums of 16-bit integers leave int32", ["IntMatMul"], multiplies_words),
     ("its sums of 16-bit integers leave int32", ["IntConv", "IntGemm"], reads_words),
+    ("it multiplies 16-bit integers with a zero point", ["IntMatMul"], multiplies_words),
     ("max_pool2d gives no positions, and", ["IntMaxPool"], has_gaps),
     ("an average over three dimensions", ["IntCountedAveragePool"], is_over_volumes),
     ("its windows read padding alone", WINDOWED, leaves_rows_behind_pads),

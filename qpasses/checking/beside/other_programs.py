@@ -1,7 +1,7 @@
 """Another program beside onnxruntime: the same samples, the same integers, or not."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -133,7 +133,7 @@ def check_with(
             shapes = {name: array.shape for name, array in tensors(feed).items()}
             key = str(shapes)
             if key not in loaded:
-                read, place = _sized(model, path, shapes), f"program_{len(loaded)}"
+                read, place = sized(model, path, shapes), f"program_{len(loaded)}"
                 loaded[key] = other.load(read, place, all_tensors=all_tensors)
                 counts = loaded[key].program.operations
                 done.operations = sum(counts.values())
@@ -143,9 +143,10 @@ def check_with(
     return done
 
 
-def _sized(
+def sized(
     model: onnx.ModelProto, path: Path, shapes: Mapping[str, Sequence[int]]
 ) -> IntegerModel:
+    """The model for inputs of these sizes."""
     given = {value.name for value in model.graph.input}
     texts = [
         f"{name}:{','.join(map(str, sizes))}"
@@ -165,7 +166,7 @@ def _compare(
     except ModelError as error:
         given = {end.tensor: known[end.tensor] for end in loaded.program.inputs}
         raise ModelError(f"{error}{_saved(done, path, given)}, on {name}") from error
-    wrong = {tensor: _differing(ours, known[tensor]) for tensor, ours in found.items()}
+    wrong = {tensor: differing(ours, known[tensor]) for tensor, ours in found.items()}
     done.samples, done.tensors = done.samples + 1, len(found)
     done.elements += sum(each.size for each in found.values())
     done.differences += sum(wrong.values())
@@ -181,26 +182,36 @@ def _compare(
         )
 
 
-def _differing(ours: NDArray[Any], theirs: NDArray[Any]) -> int:
+def differing(ours: NDArray[Any], theirs: NDArray[Any]) -> int:
+    """How many elements do."""
     return int(np.count_nonzero(ours.reshape(theirs.shape) != theirs))
 
 
 def _known(loaded: _Loaded, feed: Feed, name: str) -> dict[str, NDArray[Any]]:
-    session, record = loaded.session, loaded.read.record
+    return known_tensors(loaded.read, loaded.session, feed, name)
+
+
+def known_tensors(
+    read: IntegerModel, session: Session, feed: Feed, name: str
+) -> dict[str, NDArray[Any]]:
+    """What onnxruntime takes and gives on ``feed``, called ``name``, as ONNX has it."""
     expected = zip(session.outputs, session.run(session.outputs, feed, name), strict=True)
-    return {**tensors(feed), **{each: record.as_onnx(each, v) for each, v in expected}}
+    return {**tensors(feed), **{each: read.record.as_onnx(each, v) for each, v in expected}}
 
 
 def _session(read: IntegerModel, program: TosaProgram) -> Session:
-    """onnxruntime on the integer model, giving all that the program takes and gives."""
+    return giving(read, [end.tensor for end in (*program.inputs, *program.outputs)])
+
+
+def giving(read: IntegerModel, names: Iterable[str]) -> Session:
+    """onnxruntime on the integer model, giving these of its tensors."""
     model = onnx.ModelProto()
     model.CopyFrom(read.model)
     given = {value.name for value in model.graph.input}
-    ends = {end.tensor: end for end in (*program.inputs, *program.outputs)}
     del model.graph.output[:]
     model.graph.output.extend(
         helper.make_tensor_value_info(name, _type_of(read, name), None)
-        for name in ends
+        for name in dict.fromkeys(names)
         if name not in given
     )
     return Session(model, optimize=False)
@@ -241,7 +252,7 @@ def _first_differing(
     found = other.run(whole, known)
     for node in read.graph.nodes:
         names = [tensor.name for tensor in node.outputs if tensor.name in found]
-        if any(_differing(found[name], known[name]) for name in names):
+        if any(differing(found[name], known[name]) for name in names):
             given = {each.name: known[each.name] for each in node.inputs if each.name in known}
             results = {f"onnxruntime.{name}": known[name] for name in names}
             others = {f"{other.runner.key}.{name}": found[name] for name in names}

@@ -27,10 +27,14 @@ class ReferenceModel:
 
     def prepared(self, program: TosaProgram, place: Path) -> Path:
         """A flatbuffer."""
-        source, made = place.with_suffix(".mlir"), place.with_suffix(".tosa")
-        validated = place.with_suffix(".validated")
+        source = place.with_suffix(".mlir")
         write_together({source: program.content()})
-        target = f"--tosa-attach-target={program.program.profile.as_target()}"
+        return self.serialized(source, place, program.program.profile)
+
+    def serialized(self, source: Path, place: Path, profile: Profile) -> Path:
+        """A flatbuffer of MLIR, validated. Raises ModelError."""
+        made, validated = place.with_suffix(".tosa"), place.with_suffix(".validated")
+        target = f"--tosa-attach-target={profile.as_target()}"
         strict = "--tosa-validate=strict-op-spec-alignment"
         called(
             "tosa-opt does not validate the program",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from opsets.fixed_point import Int64
 from opsets.rounding import NodeRounding, wraps
 from qpasses.emit import mlir
 from qpasses.emit.layouts import Laid, Layouts, Order, in_order
+from qpasses.emit.operations import NUMPY, WIDE, Operations, RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
     UNCHANGED,
@@ -26,7 +27,7 @@ from qpasses.emit.tosa.equal_rescales import (
     ties,
     wide_rescale,
 )
-from qpasses.emit.tosa.program import NUMPY, WIDE, Program, RefusedError, Value
+from qpasses.emit.tosa.program import Program
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.bodies import constants_of
@@ -39,9 +40,18 @@ from qpasses.ir.graph import Node, Tensor, constant
 class Lowering(Layouts[Value]):
     """A graph on its way to a program."""
 
-    program: Program = field(default_factory=Program)
+    system: ClassVar[str] = "TOSA"
+    """What it becomes, as messages call it."""
+
+    no_float: ClassVar[str] = "TOSA's integer profile has none"
+
+    program: Operations = field(default_factory=Program)
     _known: dict[int, NDArray[Any]] = field(default_factory=dict)
     _sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def begin(self, node: Node) -> None:
+        """What follows computes ``node``."""
+        self.program.where = str(node.name)
 
     def transposed(self, value: Value, axes: Sequence[int]) -> Value:
         """``value`` with its axes in another order."""
@@ -56,7 +66,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is None:
             raise RefusedError(f"tensor {tensor.name!r} was not written")
-        value = self._constant(values, tensor.name)
+        value = self.program.constant(*self.as_stored(values, tensor.name))
         return Laid(value, in_order(values.ndim))
 
     def known(self, tensor: Tensor) -> NDArray[Any] | None:
@@ -91,33 +101,7 @@ class Lowering(Layouts[Value]):
             order = order or in_order(len(self.laid(tensor).order))
             return self.moved_to(order, tensor)
         stored = np.transpose(values, order or in_order(values.ndim))
-        return self._constant(stored, tensor.name)
-
-    def _constant(self, values: NDArray[Any], name: str) -> Value:
-        """An ONNX array as the program holds it."""
-        dtype = NUMPY[self.element_of(values.dtype, name)]
-        if values.dtype == np.uint8:
-            return self.program.constant(values.astype(np.int16) - 128, dtype)
-        if values.dtype == np.int64 and not fits_int32(values):
-            raise RefusedError(f"constant {name!r} has numbers beyond int32, TOSA has none")
-        return self.program.constant(values, dtype)
-
-    def element_of(self, dtype: np.dtype[np.generic], name: str) -> str:
-        """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
-
-        uint8 is stored as int8, 128 lower, and int16 as the profile holds it.
-        """
-        found = {"uint8": "i8", "int16": self.program.profile.words, "int64": "i32"}
-        element = found.get(dtype.name) or mlir.ELEMENTS.get(dtype.name, "")
-        if dtype.kind == "f":
-            raise ModelError(
-                f"tensor {name!r} is left in float, and TOSA's integer profile has none"
-            )
-        if element not in NUMPY:
-            raise ModelError(
-                f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits"
-            )
-        return element
+        return self.program.constant(*self.as_stored(stored, tensor.name))
 
     def common_order(self, tensors: Sequence[Tensor]) -> Order:
         """The order in which elementwise operations read these."""
@@ -136,7 +120,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is not None:
             stored = np.transpose(values.reshape(whole), order)
-            return self._constant(stored, tensor.name)
+            return self.program.constant(*self.as_stored(stored, tensor.name))
         return self.program.transpose(self.program.reshape(self.read(tensor), whole), order)
 
     def constants(self, node: Node) -> dict[str, NDArray[Any]]:
@@ -164,7 +148,7 @@ class Lowering(Layouts[Value]):
         try:
             start = same_ratios(given, max(sizes))
         except UnequalError:
-            return self._by_limbs(acc, given, rounding, reachable, rest)
+            return self.by_limbs(acc, given, rounding, reachable, rest)
         if is_beyond(start[1], reachable) and steps.size:
             ends = reachable.clip(meaning.thresholds(slice(None), steps[[0, -1]]))
             acc, reachable = self._within_steps(acc, ends, reachable)
@@ -173,7 +157,7 @@ class Lowering(Layouts[Value]):
         except UnequalError:
             if rounding == "half_to_even" and rest is None and _keeps_ties(start, reachable):
                 return self._ties_to_even(acc, start, given)
-            return self._by_limbs(acc, given, rounding, reachable, rest)
+            return self.by_limbs(acc, given, rounding, reachable, rest)
 
     def requantized_parts(
         self, parts: Sequence[Value], node: Node, reachable: Interval
@@ -233,7 +217,7 @@ class Lowering(Layouts[Value]):
         level = program.elementwise("sub", level, less)
         return self.ended(level, UNCHANGED, given)
 
-    def _by_limbs(
+    def by_limbs(
         self,
         acc: Value,
         given: Mapping[str, NDArray[Any]],
@@ -265,6 +249,30 @@ class Lowering(Layouts[Value]):
             number = self.program.same_rank(zero, level)
             level = self.program.elementwise("add", level, number)
         return self.program.cast(self.program.clamp(level, low, high), element)
+
+    def element_of(self, dtype: np.dtype[np.generic], name: str) -> str:
+        """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
+
+        uint8 is stored as int8, 128 lower, and int16 as the program holds it.
+        """
+        found = {"uint8": "i8", "int16": self.program.words, "int64": "i32"}
+        element = found.get(dtype.name) or mlir.ELEMENTS.get(dtype.name, "")
+        if dtype.kind == "f":
+            raise ModelError(f"tensor {name!r} is left in float, and {self.no_float}")
+        if element not in NUMPY:
+            raise ModelError(
+                f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits"
+            )
+        return element
+
+    def as_stored(self, values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
+        """An ONNX array as the program holds it, and numpy's name of its type."""
+        dtype = NUMPY[self.element_of(values.dtype, name)]
+        if values.dtype == np.uint8:
+            return (values.astype(np.int16) - 128).astype(np.int8), dtype
+        if values.dtype == np.int64 and not fits_int32(values):
+            raise RefusedError(f"constant {name!r} has numbers beyond int32")
+        return values.astype(dtype), dtype
 
     def levels(self, x: Value, zero: int) -> Value:
         """Codes less their zero point, as int32."""

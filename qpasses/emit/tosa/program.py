@@ -3,62 +3,41 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.errors import ModelError
 from qpasses.emit import mlir
+from qpasses.emit.operations import SHAPE, WIDE, Operations, RefusedError, Value
 from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
 
 
-class RefusedError(ModelError):
-    """What TOSA cannot say; the message names no node."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """What an operation gives: its name in the text, its sizes, the type of its elements."""
-
-    name: str
-    shape: tuple[int, ...]
-    element: str
-
-    @property
-    def type(self) -> str:
-        """Its type in the text."""
-        if self.element == _SHAPE:
-            return f"!tosa.shape<{self.shape[0]}>"
-        return mlir.tensor(self.shape, self.element)
-
-
-_SHAPE = "shape"
-
-WIDE = "i48"
-"""Sums of products with int16."""
-
-NUMPY = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32"}
-"""numpy's names of elements."""
-
-_LIST = 64
-"""So many tensors level 8K joins at most: MAX_TENSOR_LIST_SIZE."""
-
-_COMPARING = ("equal", "greater", "greater_equal")
-
-
 @dataclass
-class Program:
+class Program(Operations):
     """Operations in order; what is equal is one. ``where``: the node that is lowered."""
 
     profile: Profile = PRO_INT_8K
-    where: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     _constants: dict[tuple[Any, ...], tuple[Value, Any]] = field(default_factory=dict)
     _made: dict[str, Value] = field(default_factory=dict)
     _body: list[tuple[Value, str, str]] = field(default_factory=list)
     _arguments: list[Value] = field(default_factory=list)
+
+    @property
+    def most_axes(self) -> int | None:
+        """That of the profile's level."""
+        return self.profile.most_axes
+
+    @property
+    def largest_kernel(self) -> int | None:
+        """That of the profile's level."""
+        return self.profile.largest_kernel
+
+    @property
+    def words(self) -> str:
+        """As the profile holds it."""
+        return self.profile.words
 
     def argument(self, shape: Sequence[int], element: str) -> Value:
         """An input of the program."""
@@ -87,19 +66,11 @@ class Program:
             self._constants[key] = value, array
         return self._constants[key][0]
 
-    def zero_point(self, number: int, element: str) -> Value:
-        """One number of this type."""
-        return (
-            self.wide_constant([number])
-            if element == WIDE
-            else self.constant([number], NUMPY[element])
-        )
-
     def sizes(self, sizes: Sequence[int]) -> Value:
         """Sizes, as operations that reshape or pad read them."""
-        key = (_SHAPE, tuple(sizes))
+        key = (SHAPE, tuple(sizes))
         if key not in self._constants:
-            value = Value(f"%c{len(self._constants)}", (len(sizes),), _SHAPE)
+            value = Value(f"%c{len(self._constants)}", (len(sizes),), SHAPE)
             self._constants[key] = value, sizes
         return self._constants[key][0]
 
@@ -113,10 +84,10 @@ class Program:
     ) -> Value:
         """An operation; ``attributes`` are text as ``mlir`` writes it."""
         value = Value(f"%{len(self._body)}", tuple(map(int, shape)), element)
-        if 0 in value.shape and element != _SHAPE:
+        if 0 in value.shape and element != SHAPE:
             raise RefusedError("a tensor without elements")
         most = self.profile.most_axes
-        if most is not None and element != _SHAPE and len(value.shape) > most:
+        if most is not None and element != SHAPE and len(value.shape) > most:
             raise RefusedError(f"{len(value.shape)} axes: level 8K has {most} at most")
         given = ", ".join(f"{name} = {each}" for name, each in attributes.items())
         names = ", ".join(each.name for each in inputs)
@@ -130,90 +101,28 @@ class Program:
         self.counts[op] = self.counts.get(op, 0) + 1
         return value
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` with other sizes."""
-        if tuple(shape) == x.shape:
-            return x
-        assert prod(shape) == prod(x.shape)
-        return self.add("reshape", [x, self.sizes(shape)], shape, x.element)
-
-    def transpose(self, x: Value, axes: Sequence[int]) -> Value:
-        """``x`` with its axes in another order."""
-        shape = [x.shape[k] for k in axes]
-        moved = [k for k in axes if x.shape[k] > 1]
-        if moved == sorted(moved):  # axes of one alone
-            return self.reshape(x, shape)
+    def permuted(self, x: Value, axes: Sequence[int], shape: Sequence[int]) -> Value:
+        """TRANSPOSE."""
         perms = f"array<i32: {', '.join(map(str, axes))}>"
         return self.add("transpose", [x], shape, x.element, perms=perms)
 
-    def slice(self, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
-        """A part of ``x``."""
-        if tuple(size) == x.shape:
-            return x
-        ends = [self.sizes(start), self.sizes(size)]
-        return self.add("slice", [x, *ends], size, x.element)
-
-    def concat(self, parts: Sequence[Value], axis: int) -> Value:
-        """``parts`` behind one another."""
-        if len(parts) == 1:
-            return parts[0]
-        if len(parts) > _LIST:
-            firsts = range(0, len(parts), _LIST)
-            return self.concat([self.concat(parts[k : k + _LIST], axis) for k in firsts], axis)
-        shape = list(parts[0].shape)
-        shape[axis] = sum(each.shape[axis] for each in parts)
+    def joined(self, parts: Sequence[Value], axis: int, shape: Sequence[int]) -> Value:
+        """CONCAT."""
         return self.add("concat", parts, shape, parts[0].element, axis=mlir.number(axis))
 
-    def pad(self, x: Value, pads: Sequence[tuple[int, int]], filling: int) -> Value:
-        """``x`` with so many elements more before and behind along each axis."""
-        if not any(map(any, pads)):
-            return x
-        shape = [size + sum(each) for size, each in zip(x.shape, pads, strict=True)]
-        ends = self.sizes([end for each in pads for end in each])
-        operands = [x, ends, self.zero_point(filling, x.element)]
-        return self.add("pad", operands, shape, x.element)
-
-    def cast(self, x: Value, element: str) -> Value:
-        """``x`` as other integers."""
-        return x if x.element == element else self.add("cast", [x], x.shape, element)
-
-    def elementwise(self, op: str, a: Value, b: Value, **attributes: str) -> Value:
-        """An operation of two tensors of one rank, which broadcast; comparisons give i1."""
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        element = "i1" if op in _COMPARING else a.element
-        return self.add(op, [a, b], shape, element, **attributes)
-
-    def same_rank(self, number: int, x: Value) -> Value:
-        """A number in the type of ``x``, i32, that broadcasts with it."""
-        return self.constant(np.full([1] * max(len(x.shape), 1), number), "int32")
-
-    def multiply(self, a: Value, b: Value, shift: int = 0) -> Value:
-        """The product of int32 tensors over ``2**shift``, half up, which has to fit int32."""
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        return self.add("mul", [a, b, self.constant([shift], "int8")], shape, "i32")
-
-    def select(self, where: Value, a: Value, b: Value) -> Value:
-        """``a`` where it is true, elsewhere ``b``."""
-        shape = np.broadcast_shapes(where.shape, a.shape, b.shape)
-        return self.add("select", [where, a, b], shape, a.element)
-
-    def masked(self, x: Value, mask: int) -> Value:
-        """Bits of int32."""
-        return self.elementwise("bitwise_and", x, self.same_rank(mask, x))
-
     def right_shift(self, x: Value, bits: Value | int) -> Value:
-        """int32 over ``2**bits``, rounded down."""
+        """ARITHMETIC_RIGHT_SHIFT of int32, rounded down."""
         if bits == 0:
             return x
         by = self.same_rank(bits, x) if isinstance(bits, int) else bits
-        return self.elementwise("arithmetic_right_shift", x, by, round="false")
+        shape = np.broadcast_shapes(x.shape, by.shape)
+        return self.add("arithmetic_right_shift", [x, by], shape, x.element, round="false")
 
-    def left_shift(self, x: Value, bits: Value | int) -> Value:
-        """int32 times ``2**bits``, which has to fit int32."""
-        if bits == 0:
-            return x
-        by = self.same_rank(bits, x) if isinstance(bits, int) else bits
-        return self.elementwise("logical_left_shift", x, by)
+    def interpolated(self, x: Value, table: NDArray[np.int64]) -> Value | None:
+        """TABLE of int16, whose entries rise or fall by 15 bits at most."""
+        if x.element != "i16" or np.abs(np.diff(table)).max() >= 1 << 15:
+            return None
+        return self.add("table", [x, self.constant(table, "int16")], x.shape, "i32")
 
     def rescale(
         self,
@@ -250,14 +159,24 @@ class Program:
         shape = [1 if k == axis else size for k, size in enumerate(x.shape)]
         return self.add(op, [x], shape, x.element, axis=mlir.number(axis))
 
-    def clamp(self, x: Value, low: int, high: int) -> Value:
-        """``x`` within two codes; nothing where they are the ends of its type."""
-        bits = int(x.element[1:])
-        if low <= -(1 << (bits - 1)) and high >= (1 << (bits - 1)) - 1:
-            return x
-        if x.element == "i32":  # has no clamp
-            x = self.elementwise("maximum", x, self.same_rank(low, x))
-            return self.elementwise("minimum", x, self.same_rank(high, x))
+    def reverse(self, x: Value, axis: int) -> Value:
+        """REVERSE."""
+        return self.add("reverse", [x], x.shape, x.element, axis=mlir.number(axis))
+
+    def argmax(self, x: Value, axis: int) -> Value:
+        """ARGMAX."""
+        rest = [size for k, size in enumerate(x.shape) if k != axis]
+        return self.add("argmax", [x], rest, "i32", axis=mlir.number(axis))
+
+    def are_zero(self, parts: Sequence[Value]) -> Value:
+        """BITWISE_OR, EQUAL."""
+        found = parts[0]
+        for each in parts[1:]:
+            found = self.elementwise("bitwise_or", found, each)
+        return self.elementwise("equal", found, self.same_rank(0, found))
+
+    def limited(self, x: Value, low: int, high: int) -> Value:
+        """CLAMP."""
         return self.add(
             *("clamp", [x], x.shape, x.element),
             min_val=mlir.number(low, x.element),
@@ -278,7 +197,7 @@ class Program:
         large = {}
         for value, held in self._constants.values():
             yield f'    {value.name} = "tosa.const'
-            if value.element == _SHAPE:
+            if value.element == SHAPE:
                 sizes = ", ".join(map(str, held))
                 yield f'_shape"() <{{values = dense<[{sizes}]> : tensor<{len(held)}xindex>}}>'
             elif value.element == WIDE:

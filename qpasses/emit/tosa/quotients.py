@@ -3,7 +3,7 @@
 from typing import Literal
 
 from opsets.fixed_point import Rounding
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.operations import Value
 from qpasses.emit.tosa.wide import Wide
 
 Quotient = Rounding | Literal["down"]

@@ -1,6 +1,6 @@
 """Square roots and quotients of wide integers, exact, in int32 operations."""
 
-from qpasses.emit.tosa.program import Program, Value
+from qpasses.emit.operations import Operations, Value
 from qpasses.emit.tosa.wide import LIMB, Column, Wide
 
 _DIGIT = 15
@@ -73,7 +73,7 @@ def _root_of_60_bits(radicand: Wide) -> tuple[Value, Value, Value]:
     return root, program.select(is_over, back, remainder), places
 
 
-def _root_of_30_bits(program: Program, x: Value) -> Value:
+def _root_of_30_bits(program: Operations, x: Value) -> Value:
     """floor(sqrt(x)) of 2**28 to 2**30 - 1: a straight line, and two steps of Newton's.
 
     The line is within 7 % of the root, so that they end at the root or one above it.
@@ -94,7 +94,7 @@ _THIRD, _TWO_THIRDS = 21846, 10923
 """Of 2**16 and of 2**14: sqrt(y) is about 2/3 + y/3 for y from 1 to 4."""
 
 
-def quotient(program: Program, bits: int, divisor: Value) -> Wide:
+def quotient(program: Operations, bits: int, divisor: Value) -> Wide:
     """floor(2**bits / divisor), of divisors from 1 to 2**31 - 1.
 
     Digits of 12 bits, each from the first 16 bits of the divisor, moved up to bit 30, and off

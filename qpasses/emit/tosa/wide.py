@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding
-from qpasses.emit.tosa.program import Program, RefusedError, Value
+from qpasses.emit.operations import Operations, RefusedError, Value
 
 LIMB = 12
 """Bits from one column to the next: products have 24, and a hundred of them fit int32."""
@@ -45,18 +45,20 @@ class Column:
 class Wide:
     """Numbers from ``low`` to ``high``; ``columns`` from the lowest on, None for zero."""
 
-    program: Program
+    program: Operations
     columns: tuple[Column | None, ...]
     low: int
     high: int
 
     @classmethod
-    def of(cls, program: Program, value: Value, low: int, high: int) -> Wide:
+    def of(cls, program: Operations, value: Value, low: int, high: int) -> Wide:
         """int32 numbers, which lie between ``low`` and ``high``."""
         return cls(program, (Column(value, low, high),), low, high)
 
     @classmethod
-    def of_limbs(cls, program: Program, limbs: Iterable[Value], low: int, high: int) -> Wide:
+    def of_limbs(
+        cls, program: Operations, limbs: Iterable[Value], low: int, high: int
+    ) -> Wide:
         """Numbers of 12 bits each, and a last one that has the rest and the sign."""
         *lower, top = limbs
         places = LIMB * len(lower)
@@ -65,7 +67,7 @@ class Wide:
         return cls(program, columns, low, high)
 
     @classmethod
-    def constant(cls, program: Program, numbers: NDArray[Any]) -> Wide:
+    def constant(cls, program: Operations, numbers: NDArray[Any]) -> Wide:
         """Integers that are known, of any size if they are objects."""
         low, high = int(numbers.min()), int(numbers.max())
         limbs = [program.constant(each, "int32") for each in limbs_of(numbers)]
@@ -338,10 +340,7 @@ class Wide:
         if within:
             last = limbs[places]
             parts.append(last if within > 30 else program.masked(last, (1 << within) - 1))
-        found = parts[0]
-        for each in parts[1:]:
-            found = program.elementwise("bitwise_or", found, each)
-        return program.elementwise("equal", found, program.same_rank(0, found))
+        return program.are_zero(parts)
 
 
 def limbs_of(numbers: NDArray[Any]) -> list[NDArray[Any]]:

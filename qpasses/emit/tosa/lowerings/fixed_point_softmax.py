@@ -13,10 +13,10 @@ from opsets.gemmlowp import (
     SUM_BITS,
 )
 from opsets.qpasses_v1.gemmlowp_softmax import OUTPUT_BITS
+from qpasses.emit.operations import Operations, RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings.tables import looked_up
-from qpasses.emit.tosa.program import Program, RefusedError, Value
 from qpasses.ir.graph import Node
 
 
@@ -43,7 +43,7 @@ def gemmlowp_softmax(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], codes, laid.order)
 
 
-def _reciprocal(program: Program, total: Value) -> tuple[Value, Value]:
+def _reciprocal(program: Operations, total: Value) -> tuple[Value, Value]:
     """``opsets.gemmlowp.reciprocal`` of sums from 1 on."""
     number, places = program.same_rank, program.same_rank(0, total)
     for power in POWERS_OF_SUMS:
@@ -63,7 +63,7 @@ def _reciprocal(program: Program, total: Value) -> tuple[Value, Value]:
     return program.select(is_one, number(ONE, x), program.left_shift(below, 1)), places
 
 
-def _high(program: Program, a: Value, b: Value) -> Value:
+def _high(program: Operations, a: Value, b: Value) -> Value:
     """floor((a * b + 2**30) / 2**31)."""
     return program.multiply(a, b, shift=31)
 

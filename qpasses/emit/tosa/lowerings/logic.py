@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from qpasses.emit.operations import RefusedError
 from qpasses.emit.tosa.lowering import Lowering
-from qpasses.emit.tosa.program import RefusedError
 from qpasses.ir.graph import Node
 
 _COMPARED = {

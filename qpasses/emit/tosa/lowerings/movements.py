@@ -6,9 +6,9 @@ import numpy as np
 from onnx import helper
 
 from qpasses.emit.layouts import in_order, regrouped, without
+from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.places import by_places, known_input, taken
-from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node
 
 
@@ -113,7 +113,7 @@ def _strided(to: Lowering, x: Value, place: int, part: slice) -> Value:
     x = to.program.slice(x, start, sizes)
     assert high - low + 1 == span
     if taken.step < 0 and len(taken) > 1:
-        x = to.program.add("reverse", [x], x.shape, x.element, axis=f"{place} : i32")
+        x = to.program.reverse(x, place)
     return _every(to, x, place, step, len(taken)) if step > 1 else x
 
 
@@ -128,7 +128,7 @@ def _bounded(part: slice, size: int) -> slice:
 
 def _every(to: Lowering, x: Value, place: int, step: int, count: int) -> Value:
     """One of ``step`` elements along an axis: the first of each row of as many."""
-    most = to.program.profile.most_axes
+    most = to.program.most_axes
     if most is not None and len(x.shape) >= most:
         return taken(to, x, place, np.arange(count, dtype=np.int32) * step)
     behind = count * step - x.shape[place]

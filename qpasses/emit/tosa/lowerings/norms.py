@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpasses.emit.layouts import Order
+from qpasses.emit.operations import RefusedError
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import RefusedError
 from qpasses.emit.tosa.roots import quotient, square_root
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.thresholds import end_levels

@@ -14,8 +14,8 @@ from onnx import helper
 
 from calibration import Session
 from qpasses.emit.layouts import Order, without
+from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tosa.lowering import Lowering
-from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node, Tensor, input_at
 from qpasses.ir.moving import MOVING
 from qpasses.ir.runtime import IR_VERSION, OPSET
@@ -66,6 +66,11 @@ def _places(to: Lowering, node: Node, span: slice) -> NDArray[np.int32]:
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION)
     (found,) = Session(model).run(["y"], feed)
     return np.asarray(found)
+
+
+def places_by_axes(to: Lowering, node: Node) -> list[NDArray[np.int32]] | None:
+    """Of a node of one tensor the places along each axis, if its elements are made of such."""
+    return _by_axes(to.shape(node.inputs[0]), _places(to, node, slice(*MOVING[node.op].data)))
 
 
 def _by_axes(
@@ -196,11 +201,9 @@ def arg_extreme(to: Lowering, node: Node) -> None:
     if node.op == "ArgMin":
         value = program.add("bitwise_not", [value], value.shape, value.element)
     if last:
-        value = program.add(
-            "reverse", [value], value.shape, value.element, axis=f"{place} : i32"
-        )
+        value = program.reverse(value, place)
     rest = [size for k, size in enumerate(value.shape) if k != place]
-    found = program.add("argmax", [value], rest, "i32", axis=f"{place} : i32")
+    found = program.argmax(value, place)
     if last:
         found = program.elementwise("sub", program.same_rank(size - 1, found), found)
     if node.attrs.get("keepdims", 1):

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
+from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings.products import exact, geometry_of
-from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node
 from qpasses.ir.windows import all_pads
 

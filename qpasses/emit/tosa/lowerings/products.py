@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from opsets.convolution import padding
 from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
+from qpasses.emit.operations import NUMPY, WIDE, RefusedError, Value
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import NUMPY, WIDE, RefusedError, Value
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.ir.graph import Node
 
@@ -70,7 +70,7 @@ def exact(
     gaps: Sequence[int],
 ) -> tuple[Value, list[tuple[int, int]]]:
     """``x`` and pads without what no window reads: strides have to divide exactly."""
-    sizes, kept, most = list(x.shape), [], to.program.profile.largest_kernel
+    sizes, kept, most = list(x.shape), [], to.program.largest_kernel
     reaches = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
     ends = [end for each in pads for end in each]
     if most is not None and max(*reaches, *strides, *ends) > most:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from opsets.fixed_point import rounding_shift
 from opsets.published import LARGEST, exp_by_polynomial, exp_by_shifts
 from opsets.qpasses_v1.i_layer_norm import STEPS
+from qpasses.emit.operations import Operations, RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.tables import looked_up
-from qpasses.emit.tosa.program import Program, RefusedError, Value
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.roots import quotient
 from qpasses.emit.tosa.wide import Wide
@@ -130,7 +130,7 @@ def i_layer_norm(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given), laid.order)
 
 
-def _mean(program: Program, total: Value, cells: int, span: int) -> Value:
+def _mean(program: Operations, total: Value, cells: int, span: int) -> Value:
     """total / cells to the nearest, ties to even; moved up by whole means and back."""
     number = program.same_rank
     lifted = program.elementwise("add", total, number(cells * span, total))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.emit.layouts import without
+from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import (
     UNCHANGED,
     Pairs,
@@ -18,7 +19,6 @@ from qpasses.emit.tosa.equal_rescales import (
 )
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.places import taken
-from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.emit.tosa.quotients import level_of
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.thresholds import Interval, end_levels, levels

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from opsets.qpasses_v1.int_log_softmax import OCTAVES, PIECES
 from opsets.qpasses_v1.table_softmax16 import FRACTION_BITS
+from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings.tables import looked_up
-from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.emit.tosa.quotients import Quotient, level_of
 from qpasses.emit.tosa.wide import Wide
 from qpasses.ir.graph import Node

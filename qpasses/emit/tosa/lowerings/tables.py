@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpasses.emit.operations import NUMPY, Value
 from qpasses.emit.tosa.equal_rescales import LARGEST_SHIFT, UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import NUMPY, Value
 from qpasses.emit.tosa.wide import Wide, limbs_of
 from qpasses.ir.graph import Node, Tensor
 
@@ -46,9 +46,8 @@ def lut_interpolated(to: Lowering, node: Node) -> None:
     """TABLE of int16, else two entries by ``gather``, and the line between them."""
     given, laid, program = to.constants(node), to.laid(node.inputs[0]), to.program
     table, number = given["table"].astype(np.int64), program.same_rank
-    if laid.value.element == "i16" and np.abs(np.diff(table)).max() < 1 << 15:
-        entries = program.constant(table, "int16")
-        found = program.add("table", [laid.value, entries], laid.value.shape, "i32")
+    found = program.interpolated(laid.value, table)
+    if found is not None:
         ends = (int(end) * 128 for end in (table.min(), table.max()))
         to.write(node.outputs[0], _of_lines(to, node, found, *ends), laid.order)
         return

@@ -14,6 +14,7 @@ from opsets.fixed_point import Int64
 from opsets.forms import reciprocal_scale
 from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
+from qpasses.emit.operations import WIDE, RefusedError, Value
 from qpasses.emit.tosa.equal_rescales import (
     UNCHANGED,
     UNCHANGED_WIDE,
@@ -25,7 +26,6 @@ from qpasses.emit.tosa.equal_rescales import (
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.places import taken
 from qpasses.emit.tosa.lowerings.products import convolved, exact, geometry_of
-from qpasses.emit.tosa.program import WIDE, RefusedError, Value
 from qpasses.emit.tosa.quotients import level_of
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.prove import accumulator_interval
@@ -195,7 +195,7 @@ def _avg_pool2d(to: Lowering, node: Node, value: Value, windows: _Windows) -> Va
     ends = zip(windows.uncounted, kernel, strict=True)
     if max(windows.gaps) > 1 or any(max(each) >= k for each, k in ends):
         return None
-    most = to.program.profile.largest_kernel
+    most = to.program.largest_kernel
     if most is not None and max(*kernel, *strides) > most:
         return None
     cells = np.unique(windows.cells(value.shape[1:-1]))

@@ -1,0 +1,100 @@
+"""Two tensors element by element, ADD, SUB, MUL; and QUANTIZE of one at another scale."""
+
+import numpy as np
+
+from opsets.fixed_point import Int64
+from qpasses.emit.layouts import Order
+from qpasses.emit.operations import RefusedError, Value
+from qpasses.emit.tflite import litert_arithmetic as runtime
+from qpasses.emit.tflite.flatbuffer import Scales
+from qpasses.emit.tflite.tflite_lowering import (
+    Given,
+    TfliteLowering,
+    check_codes,
+    check_pairs,
+)
+from qpasses.evidence.prove_pairs import all_pairs
+from qpasses.ir.graph import Node
+
+
+def _operands(to: TfliteLowering, node: Node) -> tuple[list[tuple[Value, Scales]], Order]:
+    given = to.constants(node)
+    if any(given[f"{name}_zero"].dtype.itemsize > 1 for name in "aby"):
+        raise RefusedError("it has operands of 16 bits, of which LiteRT rounds otherwise")
+    tensors = node.inputs[0], node.inputs[2]
+    order = to.common_order(tensors)
+    return [to.codes_of(node, name, order) for name in "ab"], order
+
+
+def _written(to: TfliteLowering, node: Node, op: str, options: str) -> tuple[Value, Order]:
+    (a, b), order = _operands(to, node)
+    given, y = to.constants(node), to.written(node)
+    name = to.fused(y, given)
+    shape = tuple(max(one, other) for one, other in zip(a[0].shape, b[0].shape, strict=True))
+    codes = to.program.operator(
+        *(op, 2, [a[0], b[0]], shape, "i8", options),
+        meaning=y,
+        fusedActivationFunction=f"ActivationFunctionType.{name or 'NONE'}",
+    )
+    return to.bounded(codes, name, given), order
+
+
+def _sum(to: TfliteLowering, node: Node, sign: int) -> None:
+    given, (a, b) = to.constants(node), _operands(to, node)[0]
+    pairs = runtime.of_sum(a[1].scale, b[1].scale, to.written(node).scale)
+    check_pairs(node, given, runtime.sum_levels(*_levels(given), pairs, sign), pairs)
+    op = "ADD" if sign > 0 else "SUB"
+    to.write(
+        node.outputs[0], *_written(to, node, op, "AddOptions" if sign > 0 else "SubOptions")
+    )
+
+
+def _levels(given: Given) -> tuple[Int64, Int64]:
+    """All levels of both, as a column and as a row."""
+    a, b = (
+        all_pairs(given[f"{n}_zero"].dtype.name)[k].astype(np.int64) - int(given[f"{n}_zero"])
+        for k, n in enumerate("ab")
+    )
+    return a, b
+
+
+def int_add(to: TfliteLowering, node: Node) -> None:
+    """ADD: each side rescaled, their sum rescaled."""
+    _sum(to, node, 1)
+
+
+def int_sub(to: TfliteLowering, node: Node) -> None:
+    """SUB."""
+    _sum(to, node, -1)
+
+
+def int_mul(to: TfliteLowering, node: Node) -> None:
+    """MUL."""
+    given, (a, b) = to.constants(node), _operands(to, node)[0]
+    pair = runtime.of_product(a[1].scale, b[1].scale, to.written(node).scale)
+    left, right = _levels(given)
+    check_pairs(node, given, runtime.levels_of(left * right, pair), pair)
+    to.write(node.outputs[0], *_written(to, node, "MUL", "MulOptions"))
+
+
+def int_rescale(to: TfliteLowering, node: Node) -> None:
+    """QUANTIZE."""
+    given, laid = to.constants(node), to.laid(node.inputs[0])
+    if any(given[f"{name}_zero"].dtype.itemsize > 1 for name in "xy"):
+        raise RefusedError("it rescales words of 16 bits")
+    (value, x), y = to.codes_of(node, "x", laid.order), to.written(node)
+    pair = runtime.of_quantize(x.scale, y.scale)
+    codes = all_pairs(given["x_zero"].dtype.name)[1].astype(np.int64) - int(given["x_zero"])
+    check_codes(node, given, runtime.levels_of(codes, pair), pair)
+    found = to.program.operator("QUANTIZE", 2, [value], value.shape, "i8", meaning=y)
+    to.write(node.outputs[0], to.bounded(found, None, given), laid.order)
+
+
+LOWERINGS = {
+    "IntAdd": int_add,
+    "IntMul": int_mul,
+    "IntRescale": int_rescale,
+    "IntRescaledAdd": int_add,
+    "IntRescaledSub": int_sub,
+    "IntSub": int_sub,
+}

@@ -1,0 +1,279 @@
+"""Sums of products: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.multipliers import Pair
+from qpasses.emit.layouts import channels_last, in_order
+from qpasses.emit.operations import RefusedError, Value
+from qpasses.emit.tflite import litert_arithmetic as runtime
+from qpasses.emit.tflite.flatbuffer import Scales
+from qpasses.emit.tflite.tflite_lowering import (
+    Given,
+    TfliteLowering,
+    UnlikeRuntimeError,
+    check_steps,
+    check_thresholds,
+)
+from qpasses.emit.tosa.equal_rescales import UNCHANGED
+from qpasses.emit.tosa.lowerings.products import geometry_of
+from qpasses.emit.tosa.rescales import rescaled
+from qpasses.emit.tosa.wide import Wide
+from qpasses.evidence.prove import accumulator_interval
+from qpasses.evidence.thresholds import levels
+from qpasses.ir.graph import Node
+
+Ends = list[tuple[int, int]]
+
+
+def int_conv(to: TfliteLowering, node: Node) -> None:
+    """CONV_2D, or DEPTHWISE_CONV_2D; a row is a picture of one line."""
+    given, rank = to.constants(node), len(to.shape(node.inputs[0]))
+    _must_be_bytes(given)
+    value, x = to.codes_of(node, "x", channels_last(rank))
+    weights = given["w"]
+    pads, strides, gaps = geometry_of(node, value.shape[1:-1], weights.shape[2:])
+    if rank not in (3, 4):
+        raise RefusedError(f"a convolution over {rank - 2} axes of integers has no operator")
+    if rank == 3:
+        value = to.program.reshape(value, (value.shape[0], 1, *value.shape[1:]))
+        weights = weights[:, :, None]
+        pads, strides, gaps = [(0, 0), *pads], [1, *strides], [1, *gaps]
+    y, scales = to.written(node), to.weight_scales(node, len(weights))
+    pairs = runtime.of_convolution(x.scale, scales, y.scale)
+    check_steps(node, given, pairs, accumulator_interval(node, given))
+    group = int(node.attrs.get("group", 1))
+    codes = convolved(to, value, weights, (x, y), (pads, strides, gaps), group, node)
+    if rank == 3:
+        codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))
+    to.write(node.outputs[0], codes, channels_last(rank))
+
+
+def _must_be_bytes(given: Given) -> None:
+    if any(each.dtype.itemsize > 1 for name, each in given.items() if name.endswith("_zero")):
+        raise RefusedError("it multiplies or writes words of 16 bits, which round otherwise")
+
+
+def convolved(
+    to: TfliteLowering,
+    x: Value,
+    weights: NDArray[Any],
+    ends: tuple[Scales, Scales],
+    geometry: tuple[Ends, Sequence[int], Sequence[int]],
+    group: int,
+    node: Node,
+) -> Value:
+    """Codes, channels last, within the node's bounds. ``weights``: [M, C / group, h, w]."""
+    given, (pads, strides, gaps), y = to.constants(node), geometry, ends[1]
+    kernel = weights.shape[2:]
+    padding, x, sizes = padded(to, x, kernel, pads, strides, gaps)
+    is_deep = weights.shape[1] == 1 and group == x.shape[-1] and group > 1
+    axes = (1, 2, 3, 0) if is_deep else (0, 2, 3, 1)
+    taps = signed(weights, given).transpose(axes)
+    name = to.fused(y, given)
+    numbers: dict[str, Any] = {
+        "padding": f"Padding.{padding}",
+        "strideH": strides[0],
+        "strideW": strides[1],
+        "dilationHFactor": gaps[0],
+        "dilationWFactor": gaps[1],
+        "fusedActivationFunction": f"ActivationFunctionType.{name or 'NONE'}",
+    }
+    op, options = "CONV_2D", "Conv2DOptions"
+    if is_deep:
+        op, options = "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions"
+        numbers["depthMultiplier"] = len(weights) // group
+    operands = [x, *weights_and_bias(to, node, taps, 3 if is_deep else 0, ends[0])]
+    shape = (x.shape[0], *sizes, len(weights))
+    codes = to.program.operator(
+        *(op, 3, operands, shape, x.element, options), meaning=y, **numbers
+    )
+    return to.bounded(codes, name, given)
+
+
+def weights_and_bias(
+    to: TfliteLowering, node: Node, taps: NDArray[Any], axis: int, x: Scales
+) -> list[Value]:
+    """As constants; biases in steps of the products, which kernels other than the reference
+    ask for. Of all channels one scale, if they have one.
+    """
+    count = taps.shape[axis]
+    scales = to.weight_scales(node, count)
+    own = scales[:1] if len(set(scales)) == 1 else scales
+    steps = tuple(float(np.float32(x.scale) * np.float32(each)) for each in own)
+    program, bias = to.program, np.asarray(to.constants(node)["bias"])
+    made = [
+        program.stored(taps, Scales(tuple(own), (0,), axis)),
+        program.stored(np.ascontiguousarray(bias.reshape(-1)), Scales(steps)),
+    ]
+    for value, what in zip(made, ("weights", "bias"), strict=True):
+        program.call_constant(value, f"{node.name}/{what}")
+    return made
+
+
+def signed(weights: NDArray[Any], given: Given) -> NDArray[np.int8]:
+    """Weights as int8 without a zero point, which kernels do not read."""
+    zero = int(given["w_zero"])
+    if weights.dtype == np.uint8:
+        weights, zero = (weights.astype(np.int16) - 128).astype(np.int8), zero - 128
+    if zero or weights.dtype != np.int8:
+        raise RefusedError("its weights have a zero point, or are no bytes")
+    return np.asarray(weights)
+
+
+def padded(
+    to: TfliteLowering,
+    x: Value,
+    kernel: Sequence[int],
+    pads: Ends,
+    strides: Sequence[int],
+    gaps: Sequence[int],
+    filling: int | None = None,
+) -> tuple[str, Value, list[int]]:
+    """SAME where that is the padding of the node, else VALID after a PAD; sizes of the result.
+
+    ``filling``: the code around, by default the zero point.
+    """
+    sizes, is_same = [], True
+    for size, taps, (before, behind), stride, gap in zip(
+        x.shape[1:-1], kernel, pads, strides, gaps, strict=True
+    ):
+        reach = (taps - 1) * gap + 1
+        count = (size + before + behind - reach) // stride + 1
+        spare = max((-(-size // stride) - 1) * stride + reach - size, 0)
+        is_same &= count == -(-size // stride) and before == spare // 2
+        sizes.append(count)
+    if not any(map(any, pads)):
+        return "VALID", x, sizes
+    if is_same:
+        return "SAME", x, sizes
+    zero = to.program.scales(x).zero if filling is None else filling
+    around = [(0, 0), *pads, (0, 0)]
+    return "VALID", to.program.pad(x, around, zero), sizes
+
+
+def int_gemm(to: TfliteLowering, node: Node) -> None:
+    """CONV_2D of rows by a kernel of one, which rounds twice, or FULLY_CONNECTED, which is a
+    product in double: what gives the integers of the node.
+    """
+    given, tensor = to.constants(node), node.inputs[0]
+    _must_be_bytes(given)
+    shape, weights = to.shape(tensor), given["w"]
+    value, x = to.codes_of(node, "x", None)
+    y, scales = to.written(node), to.weight_scales(node, weights.shape[1])
+    if id(tensor) in to.columns:
+        weights = weights[to.columns[id(tensor)]]
+    pairs = runtime.of_convolution(x.scale, scales, y.scale)
+    unlike = _why_unlike(node, given, pairs)
+    is_other = node.attrs["rounding"] == "half_away" or unlike is not None
+    if is_other and _is_fully_connected(node, given, (x, y), scales):
+        to.write(node.outputs[0], _fully_connected(to, node, value, weights, (x, y)))
+        return
+    if unlike is not None:
+        raise unlike
+    rows, whole = prod(shape[:-1]), (*shape[:-1], weights.shape[1])
+    value = to.program.reshape(value, (1, rows, 1, shape[-1]))  # compilers want one picture
+    taps = weights.T[:, :, None, None]
+    geometry = ([(0, 0)] * 2, [1, 1], [1, 1])
+    codes = convolved(to, value, taps, (x, y), geometry, 1, node)
+    to.write(node.outputs[0], to.program.reshape(codes, whole))
+
+
+def _why_unlike(node: Node, given: Given, pairs: Sequence[Pair]) -> UnlikeRuntimeError | None:
+    """Why CONV_2D gives other integers, if it does."""
+    try:
+        check_steps(node, given, pairs, accumulator_interval(node, given))
+    except UnlikeRuntimeError as error:
+        return error
+    return None
+
+
+def _is_fully_connected(
+    node: Node, given: Given, ends: tuple[Scales, Scales], weights: Sequence[float]
+) -> bool:
+    """Whether FULLY_CONNECTED gives the integers of the node, on all that sums reach."""
+    x, y = ends
+    own = weights[:1] if len(set(weights)) == 1 else weights
+    scales = runtime.fully_connected_scales(x.scale, own, y.scale)
+    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    theirs = runtime.fully_connected_thresholds(scales, steps)
+    reachable = accumulator_interval(node, given)
+    theirs = np.broadcast_to(theirs, (len(reachable.low), len(steps)))
+    try:
+        check_thresholds(node, given, theirs, reachable, scales)
+    except UnlikeRuntimeError:
+        return False
+    return True
+
+
+def _fully_connected(
+    to: TfliteLowering,
+    node: Node,
+    x: Value,
+    weights: NDArray[Any],
+    ends: tuple[Scales, Scales],
+) -> Value:
+    given = to.constants(node)
+    name = to.fused(ends[1], given)
+    operands = [x, *weights_and_bias(to, node, signed(weights, given).T, 0, ends[0])]
+    several = len(to.program.scales(operands[1]).scales) > 1
+    codes = to.program.operator(
+        *("FULLY_CONNECTED", 12 if several else 4, operands),
+        *((*x.shape[:-1], weights.shape[1]), x.element, "FullyConnectedOptions"),
+        meaning=ends[1],
+        fusedActivationFunction=f"ActivationFunctionType.{name or 'NONE'}",
+        keepNumDims=len(x.shape) > 2,
+    )
+    return to.bounded(codes, name, given)
+
+
+def int_mat_mul(to: TfliteLowering, node: Node) -> None:
+    """BATCH_MATMUL; times a number too, it gives int32, which are rescaled exactly."""
+    given = to.constants(node)
+    _must_be_bytes(given)
+    sides = [to.codes_of(node, name, None) for name in ("a", "b")]
+    (a, a_means), (b, b_means) = sides
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise RefusedError("it multiplies a vector")
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    y, reachable = to.written(node), accumulator_interval(node, given)
+    pair = runtime.of_matrices(a_means.scale, b_means.scale, y.scale)
+    has_factor = "factor" in to.record.nodes[str(node.name)].scales
+    numbers = ("BATCH_MATMUL", 4, [a, b], shape)
+    if not has_factor:
+        check_steps(node, given, [pair], reachable)
+        codes = to.program.operator(*numbers, "i8", "BatchMatMulOptions", meaning=y)
+        to.write(node.outputs[0], to.bounded(codes, None, given), in_order(len(shape)))
+        return
+    acc = to.program.operator(*numbers, "i32", "BatchMatMulOptions")
+    acc = _without_zeros(to, acc, (a, a_means.zero), (b, b_means.zero))
+    number = Wide.of(to.program, acc, int(reachable.low[0]), int(reachable.high[0]))
+    level = rescaled(number, given["multiplier"], given["shift"], node.attrs["rounding"])
+    to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given))
+
+
+def _without_zeros(
+    to: TfliteLowering, acc: Value, a: tuple[Value, int], b: tuple[Value, int]
+) -> Value:
+    """Sums of products of levels from ``acc``, of codes: where BATCH_MATMUL gives int32, it
+    does not look at zero points.
+    """
+    program, inner = to.program, a[0].shape[-1]
+    for (x, _), (_, zero), axis in ((a, b, -1), (b, a, -2)):
+        if zero:
+            total = program.reduce("reduce_sum", program.cast(x, "i32"), len(x.shape) + axis)
+            product = program.multiply(total, program.same_rank(zero, total))
+            acc = program.elementwise("sub", acc, product)
+    both = inner * a[1] * b[1]
+    return program.elementwise("add", acc, program.same_rank(both, acc)) if both else acc
+
+
+LOWERINGS = {
+    "IntConv": int_conv,
+    "IntGemm": int_gemm,
+    "IntMatMul": int_mat_mul,
+}

@@ -1,0 +1,37 @@
+"""Models as TFLite files, run by LiteRT's reference kernels in a process of their own."""
+
+from contextlib import closing
+
+import numpy as np
+
+from opsets.errors import ModelError
+from qpasses.checking.beside.litert_check import as_laid, as_onnx
+from qpasses.checking.beside.litert_tools import REFERENCE, LitertProcess
+from qpasses.emit.tflite.emit_tflite import emit_tflite
+from qpasses.ir.interchange import import_graph
+from qpasses.ir.record import Record
+from qpasses.load.integer_model import IntegerModel
+
+
+def emitted_file(model):
+    """A file of a model that has no record."""
+    return emit_tflite(IntegerModel(model, import_graph(model), Record(), None, {}))
+
+
+def refusal_of(model):
+    """Why it has no form as TFLite; nothing if it has one."""
+    try:
+        emitted_file(model)
+    except ModelError as error:
+        return str(error).partition(" as TFLite: ")[2] or str(error)
+    return ""
+
+
+def run_file(file, feed, folder):
+    """Outputs by their tensors, as ONNX stores them."""
+    place = folder / "model.tflite"
+    place.write_bytes(b"".join(file.content()))
+    given = {end.place: as_laid(np.asarray(feed[end.tensor]), end) for end in file.inputs}
+    with closing(LitertProcess(place, REFERENCE, folder, keep=False)) as process:
+        made = process.run(given, [end.place for end in file.outputs])
+    return {end.tensor: as_onnx(made[end.place], end) for end in file.outputs}
