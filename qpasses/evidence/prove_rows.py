@@ -1,9 +1,11 @@
 """Softmax and normalizations: a bound for every row, and the body on rows of all kinds."""
 
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from opsets import norm_bounds
-from opsets.op import Constants
+from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_log_softmax import fits
 from opsets.qpasses_v1.table_softmax16 import FRACTION_BITS
@@ -32,76 +34,65 @@ _HALF = Fraction(1, 2)
 
 def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """A bound for every row, and the body on rows that were made to find it wrong."""
-    entry, body = record.nodes[node.name], body_of(node, record)
-    (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
-    problem = problem_of(node, given, record)
-    bound = softmax_bound(given, x_scale, y_scale, entry.cells)
+    cells, x_scale, y_scale = _row(node, record)
     errors = table_errors(given, x_scale, y_scale)
-    attributes = {name: node.attrs[name] for name in OPS["TableSoftmax"].attributes}
-    total = int(given["denominators"].max()) * entry.cells
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="bounded",
-        domain=sum(map(len, errors)),
-        mismatches=0 if problem else differing_rows(body, given, entry.cells, attributes),
-        body=body.overload,
-        reference_moved=sum(error > _HALF for part in errors for error in part),
-        reference_max_lsb=int(bound + 1),
-        accumulator=(0, total),
-        headroom_bits=headroom(0, total),
-        bound=bound,
-        problem=problem or ("" if total < 1 << 31 else "the accumulator can leave int32"),
-    )
+    bound = softmax_bound(given, x_scale, y_scale, cells)
+    total = int(given["denominators"].max()) * cells
+    return _by_tables(node, given, record, errors, bound, total, differing_rows)
 
 
 def softmax16(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """The same, of codes of 16 bits."""
-    entry, body = record.nodes[node.name], body_of(node, record)
-    (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
-    problem = problem_of(node, given, record)
-    if int(given["low"][0]) != 1 << FRACTION_BITS:
-        problem = problem or "its low bytes do not begin at 1"
-    bound = softmax_bound16(given, x_scale, y_scale, entry.cells)
+    cells, x_scale, y_scale = _row(node, record)
     errors = table_errors16(given, x_scale)
-    attributes = {name: node.attrs[name] for name in OPS["TableSoftmax16"].attributes}
-    total = int(given["high"].max()) * entry.cells
-    wrong = 0 if problem else differing_rows16(body, given, entry.cells, attributes)
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="bounded",
-        domain=sum(map(len, errors)),
-        mismatches=wrong,
-        body=body.overload,
-        reference_moved=sum(error > _HALF for part in errors for error in part),
-        reference_max_lsb=int(bound + 1),
-        accumulator=(0, total),
-        headroom_bits=headroom(0, total),
-        bound=bound,
-        problem=problem or ("" if total < 1 << 31 else "the accumulator can leave int32"),
-    )
+    bound = softmax_bound16(given, x_scale, y_scale, cells)
+    total = int(given["high"].max()) * cells
+    begins = int(given["low"][0]) == 1 << FRACTION_BITS
+    problem = "" if begins else "its low bytes do not begin at 1"
+    return _by_tables(node, given, record, errors, bound, total, differing_rows16, problem)
 
 
 def log_softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """A bound for every row, and the body on rows of all kinds."""
-    entry, body = record.nodes[node.name], body_of(node, record)
+    """The same, of logarithms."""
+    cells, x_scale, y_scale = _row(node, record)
+    bits = int(node.attrs["fraction_bits"])
+    errors = list(log_table_errors(given, x_scale, y_scale, bits).values())
+    bound = log_softmax_bound(given, x_scale, y_scale, cells, bits)
+    total = int(given["denominators"].max()) * cells
+    is_fit = fits(given, {name: node.attrs[name] for name in OPS[node.op].attributes})
+    problem = "" if is_fit else "its tables do not rise, or are too large"
+    return _by_tables(node, given, record, errors, bound, total, differing_log_rows, problem)
+
+
+def _row(node: Node, record: Record) -> tuple[int, float, float]:
+    """How many codes a row has, and the scales of x and of y."""
+    entry = record.nodes[node.name]
     (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
-    attributes = {name: node.attrs[name] for name in OPS["IntLogSoftmax"].attributes}
-    bits, total = attributes["fraction_bits"], int(given["denominators"].max()) * entry.cells
-    problem = problem_of(node, given, record)
-    if not fits(given, attributes):
-        problem = problem or "its tables do not rise, or are too large"
+    return entry.cells, x_scale, y_scale
+
+
+def _by_tables(
+    node: Node,
+    given: Constants,
+    record: Record,
+    errors: Sequence[Sequence[Fraction]],
+    bound: float,
+    total: int,
+    differing: Callable[[Body, Constants, int, Mapping[str, Any]], int],
+    problem: str = "",
+) -> NodeEvidence:
+    """``errors``: of the entries of each table; ``total``: the largest sum of a row."""
+    entry, body = record.nodes[node.name], body_of(node, record)
+    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
+    problem = problem_of(node, given, record) or problem
     if total >= 1 << 31:
         problem = problem or "the accumulator can leave int32"
-    errors = log_table_errors(given, x_scale, y_scale, bits).values()
-    bound = log_softmax_bound(given, x_scale, y_scale, entry.cells, bits)
     return NodeEvidence(
         name=node.name,
         op=node.op,
         kind="bounded",
         domain=sum(map(len, errors)),
-        mismatches=0 if problem else differing_log_rows(body, given, entry.cells, attributes),
+        mismatches=0 if problem else differing(body, given, entry.cells, attributes),
         body=body.overload,
         reference_moved=sum(error > _HALF for part in errors for error in part),
         reference_max_lsb=int(bound + 1),
