@@ -41,11 +41,13 @@ class Native:
     high: int = 127
 
 
-def native_of(table: NDArray[np.int8], x: Scales, y: Scales) -> Native | None:
-    """The operator that gives ``table``, entries from the code -128 on, if there is one."""
+def native_of(
+    table: NDArray[np.int8], x: Scales, y: Scales, by: runtime.Runtime
+) -> Native | None:
+    """The runtime's operator that gives ``table``, from the code -128 on, if there is one."""
     entries = table.astype(np.int64)
     low, high = int(entries.min()), int(entries.max())
-    for made, levels in _tried(x, y, low):
+    for made, levels in _tried(x, y, low, by):
         if levels is None:
             continue
         codes = np.clip(levels + y.zero, made.low, made.high)
@@ -56,16 +58,19 @@ def native_of(table: NDArray[np.int8], x: Scales, y: Scales) -> Native | None:
     return None
 
 
-def _tried(x: Scales, y: Scales, low: int) -> Iterator[tuple[Native, Int64 | None]]:
+def _tried(
+    x: Scales, y: Scales, low: int, by: runtime.Runtime
+) -> Iterator[tuple[Native, Int64 | None]]:
     """Operators, and what they give: levels, None where that is not certain."""
     levels = _CODES - x.zero
     with suppress(RefusedError):
-        above = runtime.of_slopes(x.scale, y.scale, 1.0)[0]
+        above = by.pair("Relu", (x.scale,), y.scale)
         if low == y.zero:
             yield Native("RELU", 2), np.maximum(runtime.levels_of(levels, above), 0)
-        pair = runtime.of_quantize(x.scale, y.scale)
+        pair = by.pair("Quantize", (x.scale,), y.scale)
         yield Native("QUANTIZE", 2), runtime.levels_of(levels, pair)
-    for name, version, options, numbers, scale, zero, function in _FUNCTIONS:
+    functions = _FUNCTIONS if by.tabulates_functions else ()
+    for name, version, options, numbers, scale, zero, function in functions:
         if (scale, zero) in ((None, None), (y.scale, y.zero)):
             real = np.array([function(float(each)) for each in levels * x.scale])
             yield Native(name, version, options, numbers), _certain(real / y.scale)
