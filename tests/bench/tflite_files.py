@@ -1,7 +1,7 @@
 """What becomes a TFLite file, what LiteRT makes of it, and who else reads it.
 
-`make tflite` runs the models of models/zoo.toml that are here, or MODEL, for the targets of
-LiteRT that there are, on real samples, all stored tensors. Each file is compiled by Vela for
+`make tflite` runs the models of models/zoo.toml that are here, or MODEL, for LiteRT and for
+TensorFlow Lite Micro, on real samples, all stored tensors. Each file is compiled by Vela for
 two Ethos-U, and legalized to TOSA, which TOSA's reference model runs, where these are
 installed. A model that ends with Softmax is tried without it too. It writes docs/tflite.json,
 of which `make docs` makes a table.
@@ -239,6 +239,20 @@ def zoo_table() -> str:
     return table(HEAD, [row.cells() for row in rows])
 
 
+def _keep(rows: Sequence[Row]) -> None:
+    """Write figures, with those that stand of other models."""
+    anew, stood = {_of(row) for row in rows}, json.loads(FIGURES.read_text("utf-8"))
+    known = [each.name for each in entries()]
+    kept = [*rows, *(row for each in stood if _of(row := Row(**each)) not in anew)]
+    kept.sort(key=lambda row: known.index(_of(row)))
+    FIGURES.write_text(json.dumps([asdict(row) for row in kept], indent=1) + "\n", "utf-8")
+
+
+def _of(row: Row) -> str:
+    """The model of the manifest."""
+    return row.model.partition(", ")[0]
+
+
 def _chosen(asked: Sequence[str]) -> list[Entry]:
     known = {each.name: each for each in entries() if each.present}
     if unknown := set(asked) - known.keys():
@@ -257,9 +271,7 @@ def main() -> None:
             for runtime in RUNTIMES:
                 rows.append(bench(name, model, entry, runtime))
                 Console(width=200).print("  ".join(rows[-1].cells()))
-    if not asked.model:
-        shown = json.dumps([asdict(row) for row in rows], indent=1)
-        FIGURES.write_text(shown + "\n", "utf-8")
+    _keep(rows)
     if wrong := [row.model for row in rows if row.differences]:
         sys.exit(f"error: other integers: {', '.join(wrong)}")
 

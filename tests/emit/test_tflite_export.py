@@ -29,7 +29,7 @@ def test_a_graph_of_another_target_is_refused_by_node_with_both_numbers():
     with pytest.raises(
         ModelError,
         match=r"node '.*' \(IntConv\) as TFLite: its numbers are \d+ / 2\*\*\d+ half_to_even, "
-        r"channel \d, LiteRT derives \(\d+, \d+\) .*: quantize with --target litert or tflm",
+        r"channel \d, LiteRT derives \(\d+, \d+\) .*: quantize with --target litert",
     ):
         export(integer, to="tflite")
 
@@ -150,7 +150,7 @@ def test_the_command_line_says_what_was_written(tmp_path):
     quantize(conv(), feeds(conv()), place, accuracy="fast")
     done = CliRunner().invoke(cli, ["export", str(place), "-o", str(tmp_path / "n.tflite")])
     assert done.exit_code == 1
-    assert "quantize with --target litert or tflm" in str(done.exception)
+    assert "quantize with --target litert" in str(done.exception)
     assert not (tmp_path / "n.tflite").exists()
 
 

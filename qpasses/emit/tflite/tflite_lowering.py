@@ -45,7 +45,8 @@ class UnlikeRuntimeError(RefusedError):
     def __init__(self, ours: object, theirs: object, by: Runtime) -> None:
         super().__init__(
             f"its numbers are {ours}, {by.title} derives {theirs} from the scales, and some "
-            f"of their results differ: quantize with --target {by.name}"
+            f"of their results differ: quantize with --target {by.name}, or export for "
+            "another runtime (--tflite-runtime)"
         )
 
 
