@@ -122,9 +122,10 @@ tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model and IREE
 	@$(BIN)/python -m tests.bench.tosa_programs $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 
-tflite: $(VENV)/test  ## what becomes TFLite, judged by LiteRT, Vela and TOSA: docs/tflite.md
+tflite: $(VENV)/test  ## what becomes TFLite, judged by LiteRT, TFLite Micro, Vela and TOSA: docs/tflite.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[tflite]' \
 		ethos-u-vela tosa-converter-for-tflite
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tflite-micro
 	@$(BIN)/python -m tests.bench.tflite_files $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 

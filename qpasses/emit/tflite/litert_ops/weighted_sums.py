@@ -168,8 +168,7 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
     unlike = _why_unlike(to, node, pairs)
     is_other = node.attrs["rounding"] == "half_away" or unlike is not None
-    is_first = is_other or not to.runtime.scales_rows
-    if is_first and _is_fully_connected(to, node, (x, y), scales):
+    if is_other and _is_fully_connected(to, node, (x, y), scales):
         to.write(node.outputs[0], _fully_connected(to, node, value, weights, (x, y)))
         return
     if unlike is not None:
