@@ -10,6 +10,8 @@ INSTALL = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-ch
 # its programs alone: what it pins does not go with onnx
 TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tosa-tools \
 	|| echo "no tosa-tools for this machine: tests that run TOSA programs skip"
+LITERT = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check ai-edge-litert flatbuffers \
+	|| echo "no LiteRT for this machine: tests that run TFLite files skip"
 IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	iree-base-compiler iree-base-runtime \
 	|| echo "no IREE for this machine"
@@ -155,12 +157,14 @@ $(VENV)/test: $(BUILT) $(VENV)/created
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
 	@$(TOSA)
+	@$(LITERT)
 	@touch $@ $(VENV)/package
 
 $(VENV)/dev: $(BUILT) $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
 	@$(TOSA)
+	@$(LITERT)
 	@touch $@ $(VENV)/package $(VENV)/test
 
 $(VENV)/bench: $(VENV)/test

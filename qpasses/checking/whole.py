@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from qpasses.checking.meaning import Pair, is_integer
-from qpasses.ir.graph import STORE, Node, Tensor
+from qpasses.ir.graph import STORE, Node, Tensor, constant, producer
 from qpasses.ir.interchange import is_tensor
 from qpasses.ir.stages import TABULATED
 from qpasses.ir.unknown_sizes import declared_sizes
@@ -49,6 +49,7 @@ def misshapen(pair: Pair) -> Iterator[str]:
         meaning = pair.meanings.get(tensor.name)
         real = pair.float_tensors.get(meaning.real) if meaning else None
         if meaning is None or real is None or tensor.is_empty():
+            yield from _unlike_its_constant(tensor)
             continue
         dtype = meaning.stored.dtype if meaning.stored else real.dtype
         if dtype is None:
@@ -58,6 +59,16 @@ def misshapen(pair: Pair) -> Iterator[str]:
         elif declared_sizes(tensor) != declared_sizes(real):
             sizes = f"sizes {tensor.shape}, they are {real.shape}"
             yield f"tensor {tensor.name!r} is said to have {sizes}"
+
+
+def _unlike_its_constant(tensor: Tensor) -> Iterator[str]:
+    """What is dequantized for a node in float has the sizes of the constant that it is of."""
+    node = producer(tensor)
+    stored = constant(node.inputs[0]) if node and node.op == "DequantizeLinear" else None
+    said = declared_sizes(tensor)
+    if stored is not None and said is not None and said != list(stored.shape):
+        sizes = f"sizes {tensor.shape}, they are {list(stored.shape)}"
+        yield f"tensor {tensor.name!r} is said to have {sizes}"
 
 
 def unmeant(pair: Pair) -> Iterator[str]:

@@ -147,10 +147,13 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     rest = rests_of(node)
     ours = meaning_thresholds(multiplier, shift, steps, rounding, rest)
-    kernel = OPS[node.op].overload(entry.overload).kernel
-    assert kernel is not None, entry.overload
-    more = rest if kernel in RESTED else None
-    wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable, more)
+    kernel, wrong, problem = OPS[node.op].overload(entry.overload).kernel, 0, ""
+    if kernel is None:  # as a body of 16 bits has none
+        problem = f"body {entry.overload!r} does not compute such a node"
+    else:
+        more = rest if kernel in RESTED else None
+        parts = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable, more)
+        wrong = int(parts.sum())
     rests = entry.bias_rests(given.get("bias", np.zeros(0)))
     scales: Sequence[Fraction] = entry.real_scales()
     if rests:
@@ -164,7 +167,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         op=node.op,
         kind="thresholds",
         domain=reachable.count(),
-        mismatches=int(wrong.sum()),
+        mismatches=wrong,
         body=entry.overload,
         reference_moved=int(apart.sum()),
         reference_max_lsb=largest_gap(ours, real, reachable) if apart.any() else 0,
@@ -173,6 +176,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         accumulator=(low, high),
         headroom_bits=headroom(low, high),
         problem=problem_of(node, given, record)
+        or problem
         or ("" if reachable.fits_int32() else "the accumulator can leave int32")
         or ("its left shift can leave int32" if wraps else ""),
     )

@@ -40,10 +40,13 @@ def word_sums(
     )
     points = _points(node, given, reachable, multiplier, shift)
     body = OPS[node.op].overload(entry.overload)
-    kernel = body.kernel
-    assert kernel is not None, entry.overload
+    kernel, wrong, problem = body.kernel, 0, ""
     pair = multiplier[:, None], shift[:, None]
     meaning = requantize(points, *pair, rounding)
+    if kernel is None:  # as a body of other nodes has none
+        problem = f"body {entry.overload!r} does not compute such a node"
+    else:
+        wrong = int((kernel(points, *pair) != meaning).sum())
     ratios = [Fraction(each) for each in entry.real_scales()] * (
         channels // len(entry.real_scales())
     )
@@ -58,7 +61,7 @@ def word_sums(
         op=node.op,
         kind="bounded",
         domain=points.size,
-        mismatches=int((kernel(points, *pair) != meaning).sum()),
+        mismatches=wrong,
         body=entry.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(bound + 1),
@@ -66,6 +69,7 @@ def word_sums(
         accumulator=(low, high),
         bound=bound,
         problem=problem_of(node, given, record)
+        or problem
         or _too_large(given, reachable, body.flavour == "portable"),
     )
 

@@ -50,9 +50,17 @@ def test_no_fault_in_what_is_made_of_quantized_models_survives():
     assert [str(each) for each in outcomes if each.result not in campaign.RESULTS[:2]] == []
 
 
-def test_a_kept_scale_of_a_constant_in_float_that_is_an_ulp_off_is_found():
-    (target,) = campaign.targets(["built_32"])
-    outcome = campaign.judge(target, *target.mutant("scale", 0, 150))
+@pytest.mark.parametrize(
+    ("name", "kind", "seed", "number"),
+    [
+        ("built_32", "scale", 0, 150),  # of a constant in float, an ulp off
+        ("built_32", "declaration", 5, 367),  # the size of a constant in float
+        ("far_apart", "other body", 5, 659),  # one of 16 bits for a node of 8
+    ],
+)
+def test_a_fault_that_was_not_found_once_is_caught(name, kind, seed, number):
+    (target,) = campaign.targets([name])
+    outcome = campaign.judge(target, *target.mutant(kind, seed, number))
     assert outcome.result == campaign.RESULTS[0]
 
 

@@ -71,8 +71,11 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     others["weight_rounding"] = [
         value for value in others.get("weight_rounding", []) if _rounded(model) != {value}
     ]
-    if all(each.dtype != "int16" for each in read_record(model)[0].tensors.values()):
+    types = {each.dtype for each in read_record(model)[0].tensors.values()}
+    if "int16" not in types:
         del others["tensor_types"]
+    if types == {"int16"}:
+        others["activation_type"] = []  # of 8 bits there is nothing
     if not _has_zero_points_between(model):
         del others["symmetric"]  # likewise
     name = one_of(sorted(name for name, values in others.items() if values), rng)
