@@ -181,7 +181,7 @@ def test_fully_connected_steps_where_it_is_said(scales, several, by, tmp_path):
 @pytest.mark.parametrize("name", ["LOGISTIC", "TANH", "GELU", "EXP", "HARD_SWISH", "RELU"])
 def test_operators_that_stand_for_tables_give_them(name, tmp_path):
     by = runtime.runtime_of("litert")
-    fixed = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
+    fixed = {"LOGISTIC": (1 / 256, -128)}
     tried = 0
     for x_scale, y_scale, _ in SCALES:
         x_scale = x_scale / 8 if name == "EXP" else x_scale  # it soon is beyond all codes

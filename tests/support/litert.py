@@ -22,7 +22,7 @@ needs_litert = pytest.mark.skipif(
 
 needs_tflm = pytest.mark.skipif(
     not IS_THERE or find_spec("tflite_micro") is None,
-    reason="tflite-micro is not installed: pip install --no-deps tflite-micro",
+    reason="tflite-micro is not installed: pip install tflite-micro",
 )
 
 RUNTIMES = [pytest.param("litert", marks=needs_litert), pytest.param("tflm", marks=needs_tflm)]

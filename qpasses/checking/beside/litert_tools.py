@@ -44,7 +44,7 @@ def check_installed(name: TfliteRuntime) -> None:
     if find_spec("ai_edge_litert") is None or find_spec("flatbuffers") is None:
         raise UsageError(f"--with {name} needs ai-edge-litert: {INSTALL}")
     if name == "tflm" and find_spec("tflite_micro") is None:
-        raise UsageError("--with tflm needs tflite-micro: pip install --no-deps tflite-micro")
+        raise UsageError("--with tflm needs tflite-micro: pip install tflite-micro")
 
 
 class LitertProcess:
