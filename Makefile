@@ -12,6 +12,8 @@ TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps to
 	|| echo "no tosa-tools for this machine: tests that run TOSA programs skip"
 LITERT = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check ai-edge-litert flatbuffers \
 	|| echo "no LiteRT for this machine: tests that run TFLite files skip"
+TFLM = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check tflite-micro \
+	|| echo "no TensorFlow Lite Micro for this machine: tests that run its files skip"
 IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	iree-base-compiler iree-base-runtime \
 	|| echo "no IREE for this machine"
@@ -124,9 +126,10 @@ tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model and IREE
 	@$(BIN)/python -m tests.bench.tosa_programs $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 
-tflite: $(VENV)/test  ## what becomes TFLite, judged by LiteRT, Vela and TOSA: docs/tflite.md
+tflite: $(VENV)/test  ## what becomes TFLite, judged by LiteRT, TFLite Micro, Vela and TOSA: docs/tflite.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[tflite]' \
 		ethos-u-vela tosa-converter-for-tflite
+	@$(TFLM)
 	@$(BIN)/python -m tests.bench.tflite_files $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 
@@ -157,6 +160,7 @@ $(VENV)/test: $(BUILT) $(VENV)/created
 	@$(INSTALL) '.[test]'
 	@$(TOSA)
 	@$(LITERT)
+	@$(TFLM)
 	@touch $@ $(VENV)/package
 
 $(VENV)/dev: $(BUILT) $(VENV)/created
@@ -164,6 +168,7 @@ $(VENV)/dev: $(BUILT) $(VENV)/created
 	@$(INSTALL) '.[dev]'
 	@$(TOSA)
 	@$(LITERT)
+	@$(TFLM)
 	@touch $@ $(VENV)/package $(VENV)/test
 
 $(VENV)/bench: $(VENV)/test

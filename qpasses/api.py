@@ -394,6 +394,7 @@ def export(asked: ExportOptions) -> TosaProgram | TfliteFile | Vectors:
         if to == "tflite":
             made = emit_tflite(
                 read,
+                runtime=asked.tflite_runtime,
                 input_type=asked.inference_input_type,
                 output_type=asked.inference_output_type,
                 io_layout=asked.io_layout,

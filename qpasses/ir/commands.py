@@ -358,7 +358,8 @@ class VerifyOptions(ReportOptions, TosaOptions, ShapeOptions, SampleOptions):
     other_programs: Sequence[OtherProgram] = option(
         (),
         "Run the samples in another program too, on the graph as `qpasses export` writes it, "
-        "and compare its integers: TOSA's reference model, IREE, or LiteRT. May be repeated.",
+        "and compare its integers: TOSA's reference model, IREE, LiteRT, or TensorFlow "
+        "Lite Micro. May be repeated.",
         RUN,
         flag="with",
         unset="none",

@@ -34,6 +34,7 @@ from qpasses.ir.choices import (
     SoftmaxForm,
     SoftmaxNodes,
     TableRanges,
+    TfliteRuntime,
     TosaProfile,
     WeightRounding,
     WeightType,
@@ -360,8 +361,14 @@ class TosaOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class TfliteOptions(Options):
-    """What a TFLite file takes and gives."""
+    """What a TFLite file takes and gives, and whose kernels run it."""
 
+    tflite_runtime: TfliteRuntime = option(
+        "litert",
+        "Whose kernels give the integers of a TFLite file: LiteRT's reference kernels, or "
+        "TensorFlow Lite Micro's, of graphs quantized with the target of that name.",
+        OUTPUT,
+    )
     inference_input_type: InferenceType = option(
         "int8",
         "What a TFLite file takes: the stored integers, as int8 or uint8, or floats that it "

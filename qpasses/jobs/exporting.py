@@ -9,7 +9,7 @@ from qpasses.ir.commands import ExportOptions
 
 _SUFFIXES: Mapping[str, ExportFormat] = {".mlir": "tosa", ".tflite": "tflite"}
 
-_OF_TFLITE = ("inference_input_type", "inference_output_type", "io_layout")
+_OF_TFLITE = "tflite_runtime", "inference_input_type", "inference_output_type", "io_layout"
 
 
 def export_format(asked: ExportOptions) -> ExportFormat:

@@ -191,7 +191,7 @@ def _checks(report: Report, _detail: Detail) -> Rows:
                 "biases corrected",
                 f"{counted(corrected, 'node')}: by 16 steps of the sum at most",
             )
-    for other in filter(None, map(checks.get, ("tosa_reference", "iree", "litert"))):
+    for other in filter(None, map(checks.get, ("tosa_reference", "iree", "litert", "tflm"))):
         first = f", first at node {other['first']}" if other["first"] else ""
         yield (
             other["program"],

@@ -9,11 +9,12 @@ import pytest
 from rich.console import Console
 
 from opsets.errors import ModelError, UsageError
+from opsets.target import load_target
 from qpasses import export, quantize, verify
 from qpasses.checking.beside import litert_check, litert_tools
 from qpasses.checking.beside.litert_tools import REFERENCE, LitertProcess
 from qpasses.report.terminal import print_report
-from tests.support.litert import needs_litert
+from tests.support.litert import needs_litert, needs_tflm
 from tests.support.litert_nets import integer_of
 from tests.support.small_models import numbers
 from tests.support.tosa_nets import C6, K, feeds, net
@@ -45,6 +46,24 @@ def test_the_reference_kernels_judge_and_the_others_are_reported():
     assert "LiteRT (AUTO), for information" in written.getvalue()
 
 
+@needs_tflm
+def test_tflite_micro_judges_what_is_for_it():
+    made = deep()
+    integer = integer_of(made, load_target("tflm"))
+    found = verify(integer, made, feeds(made)[:3], other_programs=["tflm"], all_tensors=True)
+    assert found.verdict == "ok", found.report["summary"]["problems"]
+    said = found.report["checks"]["tflm"]
+    assert (said["samples"], said["tensors"], said["differences"]) == (3, 3, 0)
+    assert said["program"] == "TensorFlow Lite Micro's kernels"
+    assert "BUILTIN_REF" in said["others"]
+
+
+def test_tflite_micro_is_asked_for_where_it_is_not(monkeypatch):
+    monkeypatch.setattr(litert_tools, "find_spec", lambda name: name != "tflite_micro" or None)
+    with pytest.raises(UsageError, match="--with tflm needs tflite-micro: pip install"):
+        litert_tools.check_installed("tflm")
+
+
 @needs_litert
 def test_all_stored_tensors_are_compared_where_that_is_asked_for():
     made = deep()
@@ -57,8 +76,8 @@ def test_all_stored_tensors_are_compared_where_that_is_asked_for():
 def changed(monkeypatch, change):
     usual = litert_check.emit_tflite
 
-    def emit(read):
-        file = usual(read)
+    def emit(read, **options):
+        file = usual(read, **options)
         change(file.program)
         return file
 
@@ -140,5 +159,5 @@ def test_without_litert_it_is_said_what_to_install(monkeypatch):
 @needs_litert
 def test_a_graph_that_has_no_file_says_why():
     made = deep()
-    with pytest.raises(ModelError, match="quantize with --target litert or tflm"):
+    with pytest.raises(ModelError, match="quantize with --target litert"):
         verified(made, quantize(made, feeds(made), accuracy="fast").model)

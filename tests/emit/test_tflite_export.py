@@ -29,9 +29,24 @@ def test_a_graph_of_another_target_is_refused_by_node_with_both_numbers():
     with pytest.raises(
         ModelError,
         match=r"node '.*' \(IntConv\) as TFLite: its numbers are \d+ / 2\*\*\d+ half_to_even, "
-        r"channel \d, LiteRT derives \(\d+, \d+\) .*: quantize with --target litert or tflm",
+        r"channel \d, LiteRT derives \(\d+, \d+\) .*: quantize with --target litert",
     ):
         export(integer, to="tflite")
+    with pytest.raises(ModelError, match=r"TensorFlow Lite Micro derives .* --target tflm"):
+        export(integer, to="tflite", tflite_runtime="tflm")
+
+
+def test_tflite_micro_has_no_table_as_an_operator_and_few_of_int32():
+    integer = integer_of(net("y = Sigmoid (x)"), "tflm")
+    here, there = (
+        export(integer, to="tflite", tflite_runtime=each).operations
+        for each in ("litert", "tflm")
+    )
+    assert "LOGISTIC" in here
+    assert there == {"CAST": 1, "ADD": 1, "GATHER": 1}
+    total = integer_of(net("y = ReduceSum (x, r)", r=np.array([3])), "tflm")
+    with pytest.raises(ModelError, match="TensorFlow Lite Micro has no SUM of int32"):
+        export(total, to="tflite", tflite_runtime="tflm")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +133,10 @@ def test_another_name_is_a_mistake_unless_it_is_said(tmp_path):
     [
         ({"inference_input_type": "uint8"}, "inference_input_type .* is about TFLite"),
         ({"to": "tosa", "io_layout": "nchw"}, "io_layout .* is about TFLite"),
+        (
+            {"tflite_runtime": "tflm"},
+            "tflite_runtime .* is about TFLite files: give --to tflite",
+        ),
         ({"to": "tflite", "tosa_profile": "pro-int"}, "tosa_profile .* is about TOSA"),
         ({"to": "tflite", "inference_input_type": "int4"}, "inference_input_type"),
     ],
@@ -150,7 +169,7 @@ def test_the_command_line_says_what_was_written(tmp_path):
     quantize(conv(), feeds(conv()), place, accuracy="fast")
     done = CliRunner().invoke(cli, ["export", str(place), "-o", str(tmp_path / "n.tflite")])
     assert done.exit_code == 1
-    assert "quantize with --target litert or tflm" in str(done.exception)
+    assert "quantize with --target litert" in str(done.exception)
     assert not (tmp_path / "n.tflite").exists()
 
 

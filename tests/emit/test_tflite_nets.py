@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from opsets.target import load_target
 from qpasses import export
-from tests.support.litert import needs_litert
+from tests.support.litert import RUNTIMES, needs_litert
 from tests.support.litert_nets import TARGET, check
 from tests.support.small_models import numbers
 from tests.support.tosa_nets import C6, IMAGE, ROWS, D, K, net
@@ -71,17 +72,23 @@ def checked(body, source=IMAGE, **options):
     )
 
 
-@needs_litert
+def taking(runtime):
+    return {"runtime": runtime, "target": load_target(runtime)}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
-def test_convolutions(kind, activation_type):
-    checked(CONVOLUTIONS[kind], activation_type=activation_type)
+def test_convolutions(kind, activation_type, runtime):
+    checked(CONVOLUTIONS[kind], activation_type=activation_type, **taking(runtime))
 
 
-@needs_litert
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("kind", OTHERS)
-def test_what_stands_between_them(kind):
-    checked(OTHERS[kind])
+def test_what_stands_between_them(kind, runtime):
+    if (kind, runtime) == ("total", "tflm"):
+        pytest.skip("it has no SUM of int32")
+    checked(OTHERS[kind], **taking(runtime))
 
 
 @needs_litert

@@ -20,6 +20,13 @@ needs_litert = pytest.mark.skipif(
     not IS_THERE, reason="ai-edge-litert, or flatbuffers, is not installed"
 )
 
+needs_tflm = pytest.mark.skipif(
+    not IS_THERE or find_spec("tflite_micro") is None,
+    reason="tflite-micro is not installed: pip install tflite-micro",
+)
+
+RUNTIMES = [pytest.param("litert", marks=needs_litert), pytest.param("tflm", marks=needs_tflm)]
+
 
 @dataclass(frozen=True)
 class Stored:

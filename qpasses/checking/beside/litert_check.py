@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from calibration import Samples, Session
 from calibration.inputs import Feed, tensors
 from opsets.errors import ModelError
-from qpasses.checking.beside.litert_tools import OTHERS, REFERENCE, LitertProcess, Resolver
+from qpasses.checking.beside.litert_tools import (
+    JUDGES,
+    OTHERS,
+    REFERENCE,
+    LitertProcess,
+    Resolver,
+)
 from qpasses.checking.beside.other_programs import (
     OtherCheck,
     differing,
@@ -25,6 +31,7 @@ from qpasses.checking.beside.other_programs import (
 from qpasses.emit.tflite.emit_tflite import FileEnd, TfliteFile, emit_tflite
 from qpasses.emit.tosa.lowering import fits_int32
 from qpasses.emit.whole_files import write_together
+from qpasses.ir.choices import TfliteRuntime
 from qpasses.ir.edges import Edges
 from qpasses.ir.metadata import read_record
 from qpasses.ir.progress import Progress
@@ -32,12 +39,10 @@ from qpasses.load.integer_model import IntegerModel
 
 _Known = Mapping[str, NDArray[Any]]
 
-_TITLE = f"LiteRT's reference kernels ({REFERENCE})"
-
 
 @dataclass
 class LitertCheck(OtherCheck):
-    """The same of LiteRT: its reference kernels judge, ``others`` are reported.
+    """The same of what runs TFLite files: one judges, ``others`` are reported.
 
     By resolver: how many elements of outputs differ, by how much at most, and what went wrong.
     """
@@ -52,6 +57,7 @@ class _Loaded:
     read: IntegerModel
     file: TfliteFile
     session: Session
+    judge: Resolver
     running: Mapping[Resolver, LitertProcess]
 
 
@@ -62,15 +68,17 @@ def check_litert(
     samples: Samples,
     progress: Progress,
     *,
+    runtime: TfliteRuntime = "litert",
     all_tensors: bool = False,
 ) -> LitertCheck:
     """Export, run ``samples``, compare outputs, or all stored tensors, with onnxruntime's.
 
-    ``samples`` are those of the ``original``. What the reference kernels give otherwise, or
-    that they do not run the file, is among the problems. Raises ModelError for what cannot be
-    exported.
+    ``samples`` are those of the ``original``; ``runtime``: for whose kernels it is exported.
+    What these give otherwise, or that they do not run the file, is among the problems. Raises
+    ModelError for what cannot be exported.
     """
-    done, loaded = LitertCheck(_TITLE), dict[str, _Loaded]()
+    _, title = JUDGES[runtime]
+    done, loaded = LitertCheck(title), dict[str, _Loaded]()
     edges = Edges.between(original, model, read_record(model)[0])
     advance = progress("run in LiteRT", len(samples))
     with tempfile.TemporaryDirectory(prefix="qpasses-") as name, ExitStack() as running:
@@ -82,7 +90,7 @@ def check_litert(
                 if key not in loaded:
                     read, folder = sized(model, path, shapes), Path(name) / str(len(loaded))
                     folder.mkdir()
-                    loaded[key] = _load(done, read, folder, all_tensors, running)
+                    loaded[key] = _load(done, read, runtime, folder, all_tensors, running)
                 _compare(done, loaded[key], (sample, feed), all_tensors)
             if len(done.problems) > bool(done.first):  # it does not run
                 break
@@ -103,24 +111,29 @@ def _problems(done: LitertCheck, sample: str) -> Iterator[None]:
 
 
 def _load(
-    done: LitertCheck, read: IntegerModel, folder: Path, all_tensors: bool, running: ExitStack
+    done: LitertCheck,
+    read: IntegerModel,
+    runtime: TfliteRuntime,
+    folder: Path,
+    all_tensors: bool,
+    running: ExitStack,
 ) -> _Loaded:
-    file = emit_tflite(read)
+    file, judge = emit_tflite(read, runtime=runtime), JUDGES[runtime][0]
     place = folder / "model.tflite"
     write_together({place: file.content()})
     done.operations, done.transposes = sum(file.operations.values()), file.transposes
     found = dict[Resolver, LitertProcess]()
-    for resolver in (REFERENCE, *OTHERS):
-        keep = all_tensors and resolver == REFERENCE
+    for resolver in dict.fromkeys((judge, REFERENCE, *OTHERS)):
+        keep = all_tensors and resolver == judge
         try:
             process = LitertProcess(place, resolver, folder, keep=keep)
         except ModelError as error:
-            if resolver == REFERENCE:
+            if resolver == judge:
                 raise _RunError(str(error)) from error
             _other(done, resolver)["problem"] = str(error)
             continue
         found[resolver] = running.enter_context(closing(process))
-    return _Loaded(read, file, giving(read, _ends(file)), found)
+    return _Loaded(read, file, giving(read, _ends(file)), judge, found)
 
 
 def _ends(file: TfliteFile) -> Sequence[str]:
@@ -143,16 +156,16 @@ def _compare(
     given = {end.place: as_laid(known[end.tensor], end) for end in file.inputs}
     ends = file.stored if all_tensors else file.outputs
     for resolver, process in loaded.running.items():
-        watched = ends if resolver == REFERENCE else file.outputs
+        watched = ends if resolver == loaded.judge else file.outputs
         try:
             made = process.run(given, [end.place for end in watched])
         except ModelError as error:
-            if resolver == REFERENCE:
+            if resolver == loaded.judge:
                 raise _RunError(str(error)) from error
             _other(done, resolver)["problem"] = str(error)
             continue
         found = {end.tensor: as_onnx(made[end.place], end) for end in watched}
-        if resolver == REFERENCE:
+        if resolver == loaded.judge:
             _judge(done, loaded.read, found, known, name)
         else:
             _count(_other(done, resolver), found, known)

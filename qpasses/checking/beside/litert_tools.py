@@ -14,10 +14,18 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError, UsageError
 from qpasses.emit.tflite.flatbuffer import INSTALL
+from qpasses.ir.choices import TfliteRuntime
 
-Resolver = Literal["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "AUTO"]
+Resolver = Literal["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "AUTO", "TFLM"]
+"""LiteRT's, and TensorFlow Lite Micro's only one."""
 
 REFERENCE: Resolver = "BUILTIN_REF"
+
+JUDGES: Mapping[TfliteRuntime, tuple[Resolver, str]] = {
+    "litert": (REFERENCE, f"LiteRT's reference kernels ({REFERENCE})"),
+    "tflm": ("TFLM", "TensorFlow Lite Micro's kernels"),
+}
+"""What has to give the integers of a file, and how it is spoken of."""
 
 OTHERS: Mapping[Resolver, str] = {
     "BUILTIN_WITHOUT_DEFAULT_DELEGATES": "optimized kernels",
@@ -31,10 +39,12 @@ _SHOWN = 300
 """So many characters of what the process said last are shown."""
 
 
-def check_installed() -> None:
-    """Raise UsageError, saying how to install it, where LiteRT is not."""
+def check_installed(name: TfliteRuntime) -> None:
+    """Raise UsageError, saying how to install it, where what runs files is not."""
     if find_spec("ai_edge_litert") is None or find_spec("flatbuffers") is None:
-        raise UsageError(f"--with litert needs ai-edge-litert: {INSTALL}")
+        raise UsageError(f"--with {name} needs ai-edge-litert: {INSTALL}")
+    if name == "tflm" and find_spec("tflite_micro") is None:
+        raise UsageError("--with tflm needs tflite-micro: pip install tflite-micro")
 
 
 class LitertProcess:
@@ -44,7 +54,7 @@ class LitertProcess:
     """
 
     def __init__(self, model: Path, resolver: Resolver, folder: Path, *, keep: bool) -> None:
-        self._title = f"LiteRT ({resolver})"
+        self._title = "TensorFlow Lite Micro" if resolver == "TFLM" else f"LiteRT ({resolver})"
         self._given, self._made = (folder / f"{resolver}.{n}.npz" for n in ("given", "made"))
         self._said = folder / f"{resolver}.log"
         with self._said.open("wb") as log:

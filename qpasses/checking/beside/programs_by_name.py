@@ -17,9 +17,9 @@ def checks_of(names: Iterable[OtherProgram], profile: Profile) -> Mapping[str, C
     """By key in a report. Raises UsageError for a name that is none, or not installed."""
     found = dict[str, Check]()
     for name in names:
-        if name == "litert":
-            check_installed()
-            found[name] = check_litert
+        if name in ("litert", "tflm"):
+            check_installed(name)
+            found[name] = partial(check_litert, runtime=name)
             continue
         runner = runner_of(name, profile)
         found[runner.key] = partial(check_with, runner, profile=profile)

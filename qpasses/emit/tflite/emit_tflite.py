@@ -12,10 +12,11 @@ from qpasses.emit.integer_walk import lower_nodes, named, stored_inputs, stored_
 from qpasses.emit.layouts import Order, channels_last, in_order
 from qpasses.emit.operations import Value
 from qpasses.emit.tflite.flatbuffer import FileContent, Scales, packed
+from qpasses.emit.tflite.litert_arithmetic import runtime_of
 from qpasses.emit.tflite.litert_ops import LOWERINGS
 from qpasses.emit.tflite.tflite_lowering import TfliteLowering
 from qpasses.emit.tflite.tflite_operations import TfliteOperations, place_of
-from qpasses.ir.choices import InferenceType, IoLayout
+from qpasses.ir.choices import InferenceType, IoLayout, TfliteRuntime
 from qpasses.ir.graph import Tensor
 from qpasses.ir.metadata import PREFIX
 from qpasses.load.integer_model import IntegerModel
@@ -95,16 +96,17 @@ class TfliteFile:
 def emit_tflite(
     read: IntegerModel,
     *,
+    runtime: TfliteRuntime = "litert",
     input_type: InferenceType = "int8",
     output_type: InferenceType = "int8",
     io_layout: IoLayout = "nhwc",
 ) -> TfliteFile:
-    """The integer model as TFLite.
+    """The integer model as TFLite; ``runtime``: whose kernels give its integers.
 
     Raises ModelError for what TFLite cannot say, naming the node, UsageError for sizes that
     are free.
     """
-    program = TfliteOperations()
+    program = TfliteOperations(runtime=runtime_of(runtime))
     to = TfliteLowering(program=program, record=read.record)
     graph, inputs = read.graph, []
     for name, tensor, sizes in stored_inputs(to, graph):

@@ -1,27 +1,47 @@
-"""What LiteRT's reference kernels compute, derived from the float32 scales of a file.
+"""What the kernels of a runtime compute, derived from the float32 scales of a file.
 
-[d] is all in double, [p] a product in float32 and then double, [f] all in float32. Measured by
-running single operators against this arithmetic: docs/decisions/0057-tflite.md.
+LiteRT's reference kernels, or TensorFlow Lite Micro's: each multiplies and divides scales in
+the types that its target says. Measured by running single operators against this arithmetic:
+docs/decisions/0057-tflite.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
-from opsets.forms import ADD_FORMS, MEAN_FORMS, Pairs
-from opsets.multipliers import Pair, quantize_multiplier
+from opsets.forms import ADD_FORMS, MEAN_FORMS, SLOPE_FORMS, Pairs, Slopes, sloped
+from opsets.multipliers import Pair, ScaleError
 from opsets.rounding import NodeRounding, requantize, wraps
-from opsets.target import load_target
+from opsets.target import Target, load_target
 from qpasses.emit.operations import RefusedError
 from qpasses.evidence.thresholds import NEVER
+from qpasses.ir.choices import TfliteRuntime
 
 ROUNDING: NodeRounding = "tflite_double"
 
-_LARGEST_SHIFT = 62
+_TITLES: Mapping[TfliteRuntime, str] = {"litert": "LiteRT", "tflm": "TensorFlow Lite Micro"}
+
+
+_LACKING: Mapping[TfliteRuntime, Mapping[str, Collection[str]]] = {
+    "litert": {},
+    "tflm": {
+        **dict.fromkeys(("FLOOR_DIV", "FLOOR_MOD", "RIGHT_SHIFT", "SUM"), ("i32",)),
+        **dict.fromkeys(("GATHER", "REDUCE_MAX", "REDUCE_MIN"), ("i16", "i32")),
+        "BATCH_MATMUL": ("i32",),
+    },
+}
+
+_MOST_AXES: Mapping[TfliteRuntime, Mapping[str, int]] = {
+    "litert": {"BATCH_MATMUL": 5, "PAD": 5, "PADV2": 5},
+    "tflm": {"BATCH_MATMUL": 5, "PAD": 5, "PADV2": 5, "TRANSPOSE": 5},
+}
 
 
 def single(value: float) -> float:
@@ -29,67 +49,100 @@ def single(value: float) -> float:
     return float(np.float32(value))
 
 
-def pair(scale: float) -> Pair:
-    """QuantizeMultiplier. Raises RefusedError for what it saturates."""
-    multiplier, shift = quantize_multiplier(scale, 31, _LARGEST_SHIFT)
-    if shift < 0:
-        raise RefusedError(f"a scale of {scale:.6g}, more than LiteRT multiplies with")
-    return multiplier, shift
+@dataclass(frozen=True)
+class Runtime:
+    """Whose kernels give the integers of a file; ``target``: the rules by which it derives.
 
-
-def of_convolution(x: float, weights: Sequence[float], y: float) -> list[Pair]:
-    """CONV_2D, DEPTHWISE_CONV_2D [d], of each channel."""
-    return [pair(single(x) * single(w) / single(y)) for w in weights]
-
-
-def of_matrices(a: float, b: float, y: float) -> Pair:
-    """BATCH_MATMUL [p]."""
-    return pair(float(np.float32(a) * np.float32(b)) / single(y))
-
-
-def of_product(a: float, b: float, y: float) -> Pair:
-    """MUL [f]."""
-    return pair(float(np.float32(a) * np.float32(b) / np.float32(y)))
-
-
-def of_quantize(x: float, y: float) -> Pair:
-    """QUANTIZE of integers [d]."""
-    return pair(single(x) / single(y))
-
-
-def of_sum(a: float, b: float, y: float) -> Pairs:
-    """ADD and SUB of int8 [d]."""
-    scales = single(a), single(b), single(y)
-    return ADD_FORMS["shift_20"].numbers(*scales, load_target("tflite"))
-
-
-def sum_levels(a: Int64, b: Int64, pairs: Pairs, sign: int) -> Int64:
-    """ADD, or SUB with sign -1, of levels. Raises RefusedError where sums may wrap."""
-    _check_wraps(np.array([_LARGEST_SUM]), pairs[-1])
-    return ADD_FORMS["shift_20"].levels(a, b, pairs, ROUNDING, sign)
-
-
-def of_mean(x: float, y: float, cells: int) -> Pair:
-    """MEAN, of the sum of levels [d]."""
-    return MEAN_FORMS["folded"].numbers(single(x) / single(y), cells, load_target("tflite"))
-
-
-def of_slopes(x: float, y: float, slope: float) -> tuple[Pair, Pair]:
-    """PRELU with codes of this scale, LEAKY_RELU with it as alpha: above and below zero [f].
-
-    The multiplier below is negative where the slope is.
+    Scales are those of a file. Methods raise RefusedError for what no multiplier expresses.
     """
-    multiplier, shift = pair(float(np.float32(x) * np.float32(abs(slope)) / np.float32(y)))
-    above = pair(float(np.float32(x) / np.float32(y)))
-    return above, (-multiplier if slope < 0 else multiplier, shift)
+
+    name: TfliteRuntime
+    target: Target
+
+    @property
+    def title(self) -> str:
+        """As messages call it."""
+        return _TITLES[self.name]
+
+    @property
+    def scales_rows(self) -> bool:
+        """Whether FULLY_CONNECTED multiplies with scales in double, not with multipliers."""
+        return self.target.gemm == "scaled"
+
+    @property
+    def lacking(self) -> Mapping[str, Collection[str]]:
+        """Operators of which it has no kernel for such elements, beside those of all files."""
+        return _LACKING[self.name]
+
+    @property
+    def most_axes(self) -> Mapping[str, int]:
+        """So many axes operators have at most, where there is a limit."""
+        return _MOST_AXES[self.name]
+
+    @property
+    def tabulates_functions(self) -> bool:
+        """Whether LOGISTIC and the like are tables of what float32 gives for each code."""
+        return self.name == "litert"
+
+    def scale(self, op: str, operands: Sequence[float], y: float) -> float:
+        """The product of the operands' scales over that of y, in the types of the runtime."""
+        return float(self.target.real_scale(op, [*map(single, operands)], single(y)))
+
+    def pair(self, op: str, operands: Sequence[float], y: float) -> Pair:
+        """QuantizeMultiplier of it."""
+        with _refusing():
+            return self.target.scale_to_multiplier(self.scale(op, operands, y))
+
+    def of_weights(self, op: str, x: float, weights: Sequence[float], y: float) -> list[Pair]:
+        """The same for each channel of weights."""
+        return [self.pair(op, (x, each), y) for each in weights]
+
+    def of_sum(self, a: float, b: float, y: float) -> Pairs:
+        """ADD and SUB of int8."""
+        with _refusing():
+            form = ADD_FORMS[self.target.add]
+            return form.numbers(single(a), single(b), single(y), self.target)
+
+    def sum_levels(self, a: Int64, b: Int64, pairs: Pairs, sign: int) -> Int64:
+        """ADD, or SUB with sign -1, of levels."""
+        _check_wraps(np.array([_LARGEST_SUM]), pairs[-1])
+        return ADD_FORMS[self.target.add].levels(a, b, pairs, ROUNDING, sign)
+
+    def of_mean(self, x: float, y: float, cells: int) -> Pair:
+        """MEAN, of the sum of levels."""
+        with _refusing():
+            real = self.scale("IntReduce", (x,), y)
+            return MEAN_FORMS[self.target.mean].numbers(real, cells, self.target)
+
+    def of_slopes(
+        self, op: str, x: float, y: float, codes: Sequence[int], slope: float
+    ) -> Slopes:
+        """PRELU with codes of this scale, LEAKY_RELU with it as alpha, by the name of ONNX."""
+        with _refusing():
+            form = SLOPE_FORMS[self.target.slopes]
+            return form.numbers(op, single(x), single(y), codes, single(slope), self.target)
 
 
-def slope_levels(x: Int64, codes: Int64, numbers: tuple[Pair, Pair]) -> Int64:
-    """PRELU, LEAKY_RELU of levels."""
-    above, (multiplier, shift) = numbers
-    below = levels_of(np.minimum(x, 0) * codes, (abs(multiplier), shift))
-    signed = np.sign(multiplier) * below
-    return np.where(x < 0, signed, levels_of(np.maximum(x, 0), above))
+@cache
+def runtime_of(name: TfliteRuntime) -> Runtime:
+    """The runtime whose target has the same name."""
+    return Runtime(name, load_target(name))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except ScaleError as error:
+        raise RefusedError(str(error)) from error
+
+
+def slope_levels(x: Int64, numbers: Slopes) -> Int64:
+    """PRELU, LEAKY_RELU of levels. Raises RefusedError where they wrap."""
+    (multiplier, shift), codes = numbers.below[0], np.asarray(numbers.codes)
+    _check_wraps(np.maximum(x, 0), numbers.above)
+    _check_wraps(np.minimum(x, 0) * codes, (abs(multiplier), shift))
+    return sloped(x, numbers, ROUNDING)
 
 
 def levels_of(acc: Int64, numbers: Pair) -> Int64:
@@ -100,7 +153,7 @@ def levels_of(acc: Int64, numbers: Pair) -> Int64:
 
 def _check_wraps(acc: Int64, numbers: Pair) -> None:
     if wraps(acc, numbers[1], ROUNDING).any():
-        raise RefusedError("its sums wrap in LiteRT as they are shifted to the left")
+        raise RefusedError("its sums wrap in the runtime as they are shifted to the left")
 
 
 _LARGEST_SUM = 2 * 255 << 20
@@ -129,11 +182,6 @@ def _threshold(scale: float, step: int) -> int:
         if level >= step:
             return acc
     return int(NEVER)
-
-
-def fully_connected_scales(x: float, weights: Sequence[float], y: float) -> list[float]:
-    """[d], of each channel."""
-    return [single(x) * single(w) / single(y) for w in weights]
 
 
 _ACTIVATIONS = {

@@ -14,8 +14,13 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import wraps
 from qpasses.emit.layouts import Order
 from qpasses.emit.operations import RefusedError, Value
-from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
+from qpasses.emit.tflite.litert_arithmetic import (
+    ROUNDING,
+    Runtime,
+    activation,
+    single,
+)
 from qpasses.emit.tflite.tflite_operations import TfliteOperations
 from qpasses.emit.tosa.equal_rescales import UNCHANGED, Pairs
 from qpasses.emit.tosa.lowering import Lowering, offset
@@ -37,10 +42,11 @@ _ELEMENTS = {
 class UnlikeRuntimeError(RefusedError):
     """The runtime's arithmetic gives other integers; the message says both numbers."""
 
-    def __init__(self, ours: object, theirs: object) -> None:
+    def __init__(self, ours: object, theirs: object, by: Runtime) -> None:
         super().__init__(
-            f"its numbers are {ours}, LiteRT derives {theirs} from the scales, and some of "
-            "their results differ: quantize with --target litert or tflm"
+            f"its numbers are {ours}, {by.title} derives {theirs} from the scales, and some "
+            f"of their results differ: quantize with --target {by.name}, or export for "
+            "another runtime (--tflite-runtime)"
         )
 
 
@@ -58,6 +64,11 @@ class TfliteLowering(Lowering):
     program: TfliteOperations = field(default_factory=TfliteOperations)
     record: Record = field(default_factory=Record)
     columns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    @property
+    def runtime(self) -> Runtime:
+        """Whose kernels compute it."""
+        return self.program.runtime
 
     def begin(self, node: Node) -> None:
         """What it writes means what the record says of its first output."""
@@ -165,76 +176,82 @@ class TfliteLowering(Lowering):
         """The fused activation that bounds codes as the node does, if there is one."""
         limits = np.iinfo(np.int16 if given["y_zero"].dtype == np.int16 else np.int8)
         whole = range(int(limits.min), int(limits.max) + 1)
-        return runtime.activation(meaning.scale, meaning.zero, *self.ends_of(given), whole)
+        return activation(meaning.scale, meaning.zero, *self.ends_of(given), whole)
 
     def bounded(self, codes: Value, name: str | None, given: Given) -> Value:
         """Codes within the node's bounds, if no fused activation keeps them there."""
         return codes if name is not None else self.program.limited(codes, *self.ends_of(given))
 
+    def check_steps(
+        self, node: Node, given: Given, theirs: Sequence[Pair], reachable: Interval
+    ) -> None:
+        """Raise UnlikeRuntimeError unless all sums in reach step where the runtime's do.
+
+        ``theirs``: multiplier and shift of each channel, rounded twice.
+        """
+        multiplier, shift = (np.array(each, np.int64) for each in zip(*theirs, strict=True))
+        if reachable.wraps(shift, ROUNDING):
+            raise RefusedError("its sums wrap in the runtime as they are shifted to the left")
+        steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+        self.check_thresholds(
+            *(node, given, meaning_thresholds(multiplier, shift, steps, ROUNDING)),
+            *(reachable, theirs),
+        )
+
+    def check_thresholds(
+        self,
+        node: Node,
+        given: Given,
+        theirs: Int64,
+        reachable: Interval,
+        shown: Sequence[object],
+    ) -> None:
+        """The same of the runtime's steps; ``shown``: its numbers for each channel."""
+        steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+        rounding, rest, count = node.attrs["rounding"], rests_of(node), len(theirs)
+        own = [
+            np.broadcast_to(given[name].reshape(-1).astype(np.int64), (count,))
+            for name in ("multiplier", "shift")
+        ]
+        whole = Interval(
+            *(np.broadcast_to(e, (count,)) for e in (reachable.low, reachable.high))
+        )
+        if not whole.fits_int32():
+            raise RefusedError("its sums are beyond int32")
+        if any(wraps(end, own[1], rounding).any() for end in (whole.low, whole.high)):
+            raise RefusedError("its sums wrap as they are shifted to the left")
+        ours = meaning_thresholds(own[0], own[1], steps, rounding, rest)
+        unlike = (whole.clip(ours) != whole.clip(theirs)).any(axis=1)
+        if unlike.any():
+            channel = int(unlike.argmax())
+            numbers = f"{own[0][channel]} / 2**{own[1][channel]} {rounding}, channel {channel}"
+            raise UnlikeRuntimeError(numbers, shown[channel % len(shown)], self.runtime)
+
+    def check_pairs(self, node: Node, given: Given, theirs: Int64, shown: object) -> None:
+        """Raise UnlikeRuntimeError unless all pairs of codes give what ``theirs`` are."""
+        names = ("a", "b")
+        codes = (all_pairs(given[f"{n}_zero"].dtype.name)[k] for k, n in enumerate(names))
+        pairs = dict(zip(names, codes, strict=True))
+        self._check(node, {**given, **pairs}, theirs, shown)
+
+    def check_codes(self, node: Node, given: Given, theirs: Int64, shown: object) -> None:
+        """The same of all codes of one tensor, in a row."""
+        self._check(
+            node, {**given, "x": all_pairs(given["x_zero"].dtype.name)[1]}, theirs, shown
+        )
+
+    def _check(self, node: Node, inputs: Given, theirs: Int64, shown: object) -> None:
+        op = OPS[node.op]
+        attributes = {name: each for name, each in node.attrs.items() if name in op.attributes}
+        ours = op.reference(*(inputs[name] for name in op.inputs), **attributes)
+        zero, low, high = (int(inputs[name]) for name in ("y_zero", "y_min", "y_max"))
+        if not np.array_equal(ours, np.clip(theirs + zero, low, high)):
+            own = [np.ravel(inputs[n])[:3].tolist() for n in op.inputs if "multiplier" in n]
+            raise UnlikeRuntimeError(own, shown, self.runtime)
+
 
 def meaning(scale: float, zero: NDArray[Any]) -> Scales:
     """Raises RefusedError for a scale that is no float32."""
-    if runtime.single(scale) != scale:
+    if single(scale) != scale:
         raise RefusedError(f"the scale {scale!r} is no float32, which the file has")
     return Scales((scale,), (int(zero) - offset(zero.dtype),))
-
-
-def check_steps(node: Node, given: Given, theirs: Sequence[Pair], reachable: Interval) -> None:
-    """Raise UnlikeRuntimeError unless sums step where the runtime's do, all that are reached.
-
-    ``theirs``: multiplier and shift of each channel, rounded twice.
-    """
-    multiplier, shift = (np.array(each, np.int64) for each in zip(*theirs, strict=True))
-    if reachable.wraps(shift, runtime.ROUNDING):
-        raise RefusedError("its sums wrap in LiteRT as they are shifted to the left")
-    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
-    check_thresholds(
-        *(node, given, meaning_thresholds(multiplier, shift, steps, runtime.ROUNDING)),
-        *(reachable, theirs),
-    )
-
-
-def check_thresholds(
-    node: Node, given: Given, theirs: Int64, reachable: Interval, shown: Sequence[object]
-) -> None:
-    """The same of the runtime's steps; ``shown``: the numbers that each channel has there."""
-    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
-    rounding, rest, count = node.attrs["rounding"], rests_of(node), len(theirs)
-    own = [
-        np.broadcast_to(given[name].reshape(-1).astype(np.int64), (count,))
-        for name in ("multiplier", "shift")
-    ]
-    whole = Interval(*(np.broadcast_to(e, (count,)) for e in (reachable.low, reachable.high)))
-    if not whole.fits_int32():
-        raise RefusedError("its sums are beyond int32")
-    if any(wraps(end, own[1], rounding).any() for end in (whole.low, whole.high)):
-        raise RefusedError("its sums wrap as they are shifted to the left")
-    ours = meaning_thresholds(own[0], own[1], steps, rounding, rest)
-    unlike = (whole.clip(ours) != whole.clip(theirs)).any(axis=1)
-    if unlike.any():
-        channel = int(unlike.argmax())
-        numbers = f"{own[0][channel]} / 2**{own[1][channel]} {rounding}, channel {channel}"
-        raise UnlikeRuntimeError(numbers, shown[channel % len(shown)])
-
-
-def check_pairs(node: Node, given: Given, theirs: Int64, shown: object) -> None:
-    """Raise UnlikeRuntimeError unless all pairs of codes give what ``theirs`` are."""
-    names = ("a", "b")
-    codes = (all_pairs(given[f"{n}_zero"].dtype.name)[k] for k, n in enumerate(names))
-    pairs = dict(zip(names, codes, strict=True))
-    _check(node, {**given, **pairs}, theirs, shown)
-
-
-def check_codes(node: Node, given: Given, theirs: Int64, shown: object) -> None:
-    """The same of all codes of one tensor, in a row."""
-    _check(node, {**given, "x": all_pairs(given["x_zero"].dtype.name)[1]}, theirs, shown)
-
-
-def _check(node: Node, inputs: Given, theirs: Int64, shown: object) -> None:
-    op = OPS[node.op]
-    attributes = {name: each for name, each in node.attrs.items() if name in op.attributes}
-    ours = op.reference(*(inputs[name] for name in op.inputs), **attributes)
-    zero, low, high = (int(inputs[name]) for name in ("y_zero", "y_min", "y_max"))
-    if not np.array_equal(ours, np.clip(theirs + zero, low, high)):
-        own = [np.ravel(inputs[n])[:3].tolist() for n in op.inputs if "multiplier" in n]
-        raise UnlikeRuntimeError(own, shown)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from qpasses.emit import mlir
 from qpasses.emit.operations import Operations, RefusedError, Value
 from qpasses.emit.tflite.flatbuffer import FileOperator, FileTensor, Scales
+from qpasses.emit.tflite.litert_arithmetic import Runtime, runtime_of
 
 _DTYPES = {"i8": "int8", "ui8": "uint8", "i16": "int16", "i32": "int32", "i1": "bool"}
 
@@ -41,8 +42,6 @@ _ALIKE: Mapping[str, tuple[str, int, str, Mapping[str, Any]]] = {
 """By TOSA's name: operator, version and options of what computes the same of int32, or moves
 what it is given."""
 
-_MOST_AXES = {"BATCH_MATMUL": 5, "PAD": 5, "PADV2": 5}
-
 _OF_WORDS = "add", "sub", "mul", "intdiv", "greater", "greater_equal"
 
 _REDUCES = {"reduce_sum": "SUM", "reduce_max": "REDUCE_MAX", "reduce_min": "REDUCE_MIN"}
@@ -50,8 +49,12 @@ _REDUCES = {"reduce_sum": "SUM", "reduce_max": "REDUCE_MAX", "reduce_min": "REDU
 
 @dataclass
 class TfliteOperations(Operations):
-    """Operators in order; what is equal is one. ``meaning``: of codes that a node writes."""
+    """Operators in order; what is equal is one.
 
+    ``runtime``: whose kernels compute them; ``meaning``: of codes that a node writes.
+    """
+
+    runtime: Runtime = field(default_factory=lambda: runtime_of("litert"))
     meaning: Scales | None = None
     tensors: list[FileTensor] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
@@ -161,7 +164,9 @@ class TfliteOperations(Operations):
         """One that gives one tensor. Codes mean what the first input of their type does, if
         nothing is said: it moves them.
         """
-        most = _MOST_AXES.get(name, len(shape))
+        if element in self.runtime.lacking.get(name, ()):
+            raise RefusedError(f"{self.runtime.title} has no {name} of {_DTYPES[element]}")
+        most = self.runtime.most_axes.get(name, len(shape))
         if len(shape) > most:
             raise RefusedError(f"{len(shape)} axes: {name} has {most} at most")
         if meaning is None and element in ("i8", "ui8", "i16"):

@@ -7,13 +7,12 @@ import numpy as np
 from opsets.qpasses_v1.int_reduce import DIVIDES, FOLDED
 from qpasses.emit.layouts import channels_last, without
 from qpasses.emit.operations import RefusedError
-from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.litert_ops.window_pools import (
     check_divides,
     check_one_scale,
     pooled,
 )
-from qpasses.emit.tflite.tflite_lowering import TfliteLowering, check_steps
+from qpasses.emit.tflite.tflite_lowering import TfliteLowering
 from qpasses.emit.tosa.lowerings import reductions
 from qpasses.evidence.thresholds import Interval, end_levels
 from qpasses.ir.graph import Node
@@ -33,8 +32,8 @@ def int_reduce(to: TfliteLowering, node: Node) -> None:
         return
     (value, own), y = to.codes_of(node, "x", laid.order), to.written(node)
     ends = (np.array([end * cells], np.int64) for end in end_levels(given["x_zero"]))
-    pair = runtime.of_mean(own.scale, y.scale, cells)
-    check_steps(node, given, [pair], Interval(*ends))
+    pair = to.runtime.of_mean(own.scale, y.scale, cells)
+    to.check_steps(node, given, [pair], Interval(*ends))
     places = sorted(laid.order.index(axis) for axis in axes)
     kept = [1 if place in places else size for place, size in enumerate(value.shape)]
     found = to.program.operator(

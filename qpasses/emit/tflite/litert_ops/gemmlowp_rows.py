@@ -29,7 +29,9 @@ def gemmlowp_softmax(to: TfliteLowering, node: Node) -> None:
     unlike = np.flatnonzero(np.not_equal(ours, theirs))
     if unlike.size:
         place = int(unlike[0])
-        raise UnlikeRuntimeError(f"{ours[place]} / 2**31, {place} codes below", theirs[place])
+        raise UnlikeRuntimeError(
+            f"{ours[place]} / 2**31, {place} codes below", theirs[place], to.runtime
+        )
     codes = program.operator(
         *("SOFTMAX", 2, [value], value.shape, "i8", "SoftmaxOptions", y), beta=1.0
     )

@@ -22,9 +22,8 @@ from qpasses.emit.tflite.flatbuffer import Scales
 
 _CODES = np.arange(-128, 128, dtype=np.int64)
 
-_NEAR = 1e-3
-"""float32 is off by less than this share of a level."""
-
+_ULPS = 4
+"""float32 is off by less steps of its last bit; EXP by as many more as its argument is."""
 
 _LARGE = 1 << 30
 
@@ -41,11 +40,13 @@ class Native:
     high: int = 127
 
 
-def native_of(table: NDArray[np.int8], x: Scales, y: Scales) -> Native | None:
-    """The operator that gives ``table``, entries from the code -128 on, if there is one."""
+def native_of(
+    table: NDArray[np.int8], x: Scales, y: Scales, by: runtime.Runtime
+) -> Native | None:
+    """The runtime's operator that gives ``table``, from the code -128 on, if there is one."""
     entries = table.astype(np.int64)
     low, high = int(entries.min()), int(entries.max())
-    for made, levels in _tried(x, y, low):
+    for made, levels in _tried(x, y, low, by):
         if levels is None:
             continue
         codes = np.clip(levels + y.zero, made.low, made.high)
@@ -56,27 +57,33 @@ def native_of(table: NDArray[np.int8], x: Scales, y: Scales) -> Native | None:
     return None
 
 
-def _tried(x: Scales, y: Scales, low: int) -> Iterator[tuple[Native, Int64 | None]]:
+def _tried(
+    x: Scales, y: Scales, low: int, by: runtime.Runtime
+) -> Iterator[tuple[Native, Int64 | None]]:
     """Operators, and what they give: levels, None where that is not certain."""
     levels = _CODES - x.zero
     with suppress(RefusedError):
-        above = runtime.of_slopes(x.scale, y.scale, 1.0)[0]
+        above = by.pair("Relu", (x.scale,), y.scale)
         if low == y.zero:
             yield Native("RELU", 2), np.maximum(runtime.levels_of(levels, above), 0)
-        pair = runtime.of_quantize(x.scale, y.scale)
+        pair = by.pair("Quantize", (x.scale,), y.scale)
         yield Native("QUANTIZE", 2), runtime.levels_of(levels, pair)
-    for name, version, options, numbers, scale, zero, function in _FUNCTIONS:
+    functions = _FUNCTIONS if by.tabulates_functions else ()
+    for name, version, options, numbers, scale, zero, function in functions:
         if (scale, zero) in ((None, None), (y.scale, y.zero)):
-            real = np.array([function(float(each)) for each in levels * x.scale])
-            yield Native(name, version, options, numbers), _certain(real / y.scale)
+            given = levels * x.scale
+            real = np.array([function(float(each)) for each in given]) / y.scale
+            steps = _ULPS + np.abs(given) * (name == "EXP")
+            near = np.abs(real) * steps * np.finfo(np.float32).eps
+            yield Native(name, version, options, numbers), _certain(real, near)
     if x.scale / 128 <= y.scale:
         yield Native("HARD_SWISH", 1), hard_swish_levels(levels, x.scale, y.scale)
 
 
-def _certain(levels: NDArray[np.float64]) -> Int64 | None:
-    """Rounded, if none is about a tie, or so large that C++ does not say what becomes."""
+def _certain(levels: NDArray[np.float64], near: NDArray[np.float64]) -> Int64 | None:
+    """Rounded, if none is so near a tie, or so large that C++ does not say what becomes."""
     apart = np.abs(levels - np.floor(levels) - 0.5)
-    if (np.abs(levels) > _LARGE).any() or (apart < _NEAR).any():
+    if (np.abs(levels) > _LARGE).any() or (apart < near).any():
         return None
     return np.asarray(np.rint(levels), np.int64)
 
@@ -89,6 +96,11 @@ def _gelu(real: float) -> float:
     return 0.5 * real * math.erfc(-real * math.sqrt(0.5))
 
 
+def _gelu_by_tanh(real: float) -> float:
+    inner = math.sqrt(2 / math.pi) * (real + 0.044715 * real**3)
+    return 0.5 * real * (1 + math.tanh(inner))
+
+
 def _exp(real: float) -> float:
     return math.exp(min(real, 700.0))
 
@@ -99,9 +111,10 @@ _Function = tuple[
 
 _FUNCTIONS: tuple[_Function, ...] = (
     ("LOGISTIC", 2, "", {}, 1 / 256, -128, _logistic),
-    ("TANH", 2, "", {}, 1 / 128, 0, math.tanh),
+    ("TANH", 2, "", {}, None, None, math.tanh),
     ("EXP", 2, "ExpOptions", {}, None, None, _exp),
     ("GELU", 2, "GeluOptions", {"approximate": False}, None, None, _gelu),
+    ("GELU", 2, "GeluOptions", {"approximate": True}, None, None, _gelu_by_tanh),
 )
 """Name, version, options; the output's scale and zero point, where the kernel has one alone;
 what is tabulated."""

@@ -10,8 +10,6 @@ from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.tflite_lowering import (
     Given,
     TfliteLowering,
-    check_codes,
-    check_pairs,
 )
 from qpasses.evidence.prove_pairs import all_pairs
 from qpasses.ir.graph import Node
@@ -41,8 +39,8 @@ def _written(to: TfliteLowering, node: Node, op: str, options: str) -> tuple[Val
 
 def _sum(to: TfliteLowering, node: Node, sign: int) -> None:
     given, (a, b) = to.constants(node), _operands(to, node)[0]
-    pairs = runtime.of_sum(a[1].scale, b[1].scale, to.written(node).scale)
-    check_pairs(node, given, runtime.sum_levels(*_levels(given), pairs, sign), pairs)
+    pairs = to.runtime.of_sum(a[1].scale, b[1].scale, to.written(node).scale)
+    to.check_pairs(node, given, to.runtime.sum_levels(*_levels(given), pairs, sign), pairs)
     op = "ADD" if sign > 0 else "SUB"
     to.write(
         node.outputs[0], *_written(to, node, op, "AddOptions" if sign > 0 else "SubOptions")
@@ -71,9 +69,9 @@ def int_sub(to: TfliteLowering, node: Node) -> None:
 def int_mul(to: TfliteLowering, node: Node) -> None:
     """MUL."""
     given, (a, b) = to.constants(node), _operands(to, node)[0]
-    pair = runtime.of_product(a[1].scale, b[1].scale, to.written(node).scale)
+    pair = to.runtime.pair("IntMul", (a[1].scale, b[1].scale), to.written(node).scale)
     left, right = _levels(given)
-    check_pairs(node, given, runtime.levels_of(left * right, pair), pair)
+    to.check_pairs(node, given, runtime.levels_of(left * right, pair), pair)
     to.write(node.outputs[0], *_written(to, node, "MUL", "MulOptions"))
 
 
@@ -83,9 +81,9 @@ def int_rescale(to: TfliteLowering, node: Node) -> None:
     if any(given[f"{name}_zero"].dtype.itemsize > 1 for name in "xy"):
         raise RefusedError("it rescales words of 16 bits")
     (value, x), y = to.codes_of(node, "x", laid.order), to.written(node)
-    pair = runtime.of_quantize(x.scale, y.scale)
+    pair = to.runtime.pair("Quantize", (x.scale,), y.scale)
     codes = all_pairs(given["x_zero"].dtype.name)[1].astype(np.int64) - int(given["x_zero"])
-    check_codes(node, given, runtime.levels_of(codes, pair), pair)
+    to.check_codes(node, given, runtime.levels_of(codes, pair), pair)
     found = to.program.operator("QUANTIZE", 2, [value], value.shape, "i8", meaning=y)
     to.write(node.outputs[0], to.bounded(found, None, given), laid.order)
 

@@ -5,11 +5,12 @@ from contextlib import suppress
 
 import numpy as np
 
+from opsets.fixed_point import Int64
 from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.litert_ops.table_lookups import by_table
-from qpasses.emit.tflite.tflite_lowering import TfliteLowering, check_codes
+from qpasses.emit.tflite.tflite_lowering import TfliteLowering
 from qpasses.emit.tosa.lowerings.slopes import by_tables
 from qpasses.evidence.prove_pairs import all_pairs
 from qpasses.ir.graph import Node
@@ -46,12 +47,19 @@ def _equal_slope(node: Node, to: TfliteLowering, x: Scales, y: Scales) -> float 
     )
     column = codes.reshape(-1, 1)
     row = {**given, "slope_codes": column.astype(np.int32)}
+    op = "LeakyRelu" if _is_leaky(codes) else "PRelu"
     for slope in _near(real * y.scale / x.scale):
         with suppress(RefusedError):
-            numbers = runtime.of_slopes(x.scale, y.scale, slope)
-            check_codes(node, row, runtime.slope_levels(level, column, numbers), numbers)
+            numbers = to.runtime.of_slopes(op, x.scale, y.scale, column[:, 0].tolist(), slope)
+            found = runtime.slope_levels(level.reshape(-1, 1), numbers).T
+            to.check_codes(node, row, found, (numbers.above, *numbers.below))
             return slope
     return None
+
+
+def _is_leaky(codes: Int64) -> bool:
+    """Whether LEAKY_RELU has the slope: alpha, or less than zero its opposite."""
+    return codes.size == 1 and abs(int(codes.reshape(-1)[0])) == 1
 
 
 def _near(slope: float) -> Iterator[float]:
@@ -67,14 +75,12 @@ def _operator(to: TfliteLowering, node: Node, x: Value, slope: float, y: Scales)
     """LEAKY_RELU, or PRELU with a constant that lies as the tensor does."""
     given, program = to.constants(node), to.program
     codes = given["slope_codes"].astype(np.int64)
-    if codes.size == 1:
-        alpha = slope * int(codes.reshape(-1)[0])
-        if runtime.single(alpha) == alpha and abs(int(codes.reshape(-1)[0])) == 1:
-            return program.operator(
-                *("LEAKY_RELU", 2, [x], x.shape, "i8", "LeakyReluOptions"),
-                meaning=y,
-                alpha=alpha,
-            )
+    if _is_leaky(codes):
+        return program.operator(
+            *("LEAKY_RELU", 2, [x], x.shape, "i8", "LeakyReluOptions"),
+            meaning=y,
+            alpha=slope * int(codes.reshape(-1)[0]),
+        )
     order = to.laid(node.inputs[0]).order
     whole = codes.reshape((1,) * (len(order) - codes.ndim) + codes.shape).transpose(order)
     low, high = int(min(codes.min(), 0)), int(max(codes.max(), 0))

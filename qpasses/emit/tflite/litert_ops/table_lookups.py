@@ -40,7 +40,7 @@ def look_up(to: TfliteLowering, node: Node, table: NDArray[np.generic]) -> None:
     entries = by_code(table, index).astype("int16" if table.dtype == np.int16 else "int8")
     x, y = program.tensor(laid.value).meaning, program.meaning
     if x is not None and y is not None and entries.dtype == np.int8:
-        native = native_of(entries, x, y)
+        native = native_of(entries, x, y, to.runtime)
         if native is not None:
             found = program.operator(
                 *(native.name, native.version, [laid.value], laid.value.shape, "i8"),

@@ -16,8 +16,6 @@ from qpasses.emit.tflite.tflite_lowering import (
     Given,
     TfliteLowering,
     UnlikeRuntimeError,
-    check_steps,
-    check_thresholds,
 )
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowerings.products import geometry_of
@@ -44,8 +42,8 @@ def int_conv(to: TfliteLowering, node: Node) -> None:
         weights = weights[:, :, None]
         pads, strides, gaps = [(0, 0), *pads], [1, *strides], [1, *gaps]
     y, scales = to.written(node), to.weight_scales(node, len(weights))
-    pairs = runtime.of_convolution(x.scale, scales, y.scale)
-    check_steps(node, given, pairs, accumulator_interval(node, given))
+    pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
+    to.check_steps(node, given, pairs, accumulator_interval(node, given))
     group = int(node.attrs.get("group", 1))
     codes = convolved(to, value, weights, (x, y), (pads, strides, gaps), group, node)
     if rank == 3:
@@ -157,7 +155,7 @@ def padded(
 
 
 def int_gemm(to: TfliteLowering, node: Node) -> None:
-    """CONV_2D of rows by a kernel of one, which rounds twice, or FULLY_CONNECTED, which is a
+    """CONV_2D of rows by a kernel of one, which rounds twice, or FULLY_CONNECTED, in LiteRT a
     product in double: what gives the integers of the node.
     """
     given, tensor = to.constants(node), node.inputs[0]
@@ -167,10 +165,10 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     y, scales = to.written(node), to.weight_scales(node, weights.shape[1])
     if id(tensor) in to.columns:
         weights = weights[to.columns[id(tensor)]]
-    pairs = runtime.of_convolution(x.scale, scales, y.scale)
-    unlike = _why_unlike(node, given, pairs)
+    pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
+    unlike = _why_unlike(to, node, pairs)
     is_other = node.attrs["rounding"] == "half_away" or unlike is not None
-    if is_other and _is_fully_connected(node, given, (x, y), scales):
+    if is_other and _is_fully_connected(to, node, (x, y), scales):
         to.write(node.outputs[0], _fully_connected(to, node, value, weights, (x, y)))
         return
     if unlike is not None:
@@ -183,28 +181,36 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     to.write(node.outputs[0], to.program.reshape(codes, whole))
 
 
-def _why_unlike(node: Node, given: Given, pairs: Sequence[Pair]) -> UnlikeRuntimeError | None:
-    """Why CONV_2D gives other integers, if it does."""
+def _why_unlike(
+    to: TfliteLowering, node: Node, pairs: Sequence[Pair]
+) -> UnlikeRuntimeError | None:
+    """Why an operator with these multipliers gives other integers, if it does."""
+    given = to.constants(node)
     try:
-        check_steps(node, given, pairs, accumulator_interval(node, given))
+        to.check_steps(node, given, pairs, accumulator_interval(node, given))
     except UnlikeRuntimeError as error:
         return error
     return None
 
 
 def _is_fully_connected(
-    node: Node, given: Given, ends: tuple[Scales, Scales], weights: Sequence[float]
+    to: TfliteLowering, node: Node, ends: tuple[Scales, Scales], weights: Sequence[float]
 ) -> bool:
     """Whether FULLY_CONNECTED gives the integers of the node, on all that sums reach."""
-    x, y = ends
+    (x, y), given = ends, to.constants(node)
     own = weights[:1] if len(set(weights)) == 1 else weights
-    scales = runtime.fully_connected_scales(x.scale, own, y.scale)
+    if not to.runtime.scales_rows:
+        if len(own) > 1:
+            return False
+        pairs = to.runtime.of_weights("IntGemm", x.scale, weights, y.scale)
+        return _why_unlike(to, node, pairs) is None
+    scales = [to.runtime.scale("IntGemm", (x.scale, each), y.scale) for each in own]
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     theirs = runtime.fully_connected_thresholds(scales, steps)
     reachable = accumulator_interval(node, given)
     theirs = np.broadcast_to(theirs, (len(reachable.low), len(steps)))
     try:
-        check_thresholds(node, given, theirs, reachable, scales)
+        to.check_thresholds(node, given, theirs, reachable, scales)
     except UnlikeRuntimeError:
         return False
     return True
@@ -241,11 +247,11 @@ def int_mat_mul(to: TfliteLowering, node: Node) -> None:
         raise RefusedError("it multiplies a vector")
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     y, reachable = to.written(node), accumulator_interval(node, given)
-    pair = runtime.of_matrices(a_means.scale, b_means.scale, y.scale)
+    pair = to.runtime.pair("IntMatMul", (a_means.scale, b_means.scale), y.scale)
     has_factor = "factor" in to.record.nodes[str(node.name)].scales
     numbers = ("BATCH_MATMUL", 4, [a, b], shape)
     if not has_factor:
-        check_steps(node, given, [pair], reachable)
+        to.check_steps(node, given, [pair], reachable)
         codes = to.program.operator(*numbers, "i8", "BatchMatMulOptions", meaning=y)
         to.write(node.outputs[0], to.bounded(codes, None, given), in_order(len(shape)))
         return

@@ -13,6 +13,8 @@ from qpasses.ir.windows import all_pads
 
 Ends = list[tuple[int, int]]
 
+_LOWEST = {"i8": -(1 << 7), "i16": -(1 << 15)}
+
 
 def max_pool(to: TfliteLowering, node: Node) -> None:
     """MAX_POOL_2D: padding is never the largest."""
@@ -25,10 +27,10 @@ def max_pool(to: TfliteLowering, node: Node) -> None:
     if attributes.get("ceil_mode", 0):
         flat = all_pads(node)
         pads = list(zip(flat[: len(kernel)], flat[len(kernel) :], strict=True))
-    if value.element != "i8":
+    if value.element not in _LOWEST:
         raise RefusedError(f"the largest of {node.inputs[0].dtype}")
     windows = (value, kernel, pads, list(strides))
-    found = pooled(to, "MAX_POOL_2D", windows, filling=-128)
+    found = pooled(to, "MAX_POOL_2D", windows, filling=_LOWEST[value.element])
     to.write(node.outputs[0], found, channels_last(len(kernel) + 2))
 
 
@@ -91,7 +93,13 @@ def pooled(
         kernel, pads, strides = [1, *kernel], [(0, 0), *pads], [1, *strides]
     padding, value, sizes = padded(to, value, kernel, pads, strides, [1, 1], filling)
     found = to.program.operator(
-        *(op, 2, [value], (value.shape[0], *sizes, value.shape[-1]), value.element),
+        *(
+            op,
+            2 if value.element == "i8" else 3,
+            [value],
+            (value.shape[0], *sizes, value.shape[-1]),
+            value.element,
+        ),
         "Pool2DOptions",
         padding=f"Padding.{padding}",
         strideH=strides[0],
@@ -105,6 +113,7 @@ def pooled(
 
 
 LOWERINGS = {
+    "IntMaxPool": max_pool,
     "MaxPool": max_pool,
     "IntCountedAveragePool": average_pool,
 }
