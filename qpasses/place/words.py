@@ -14,7 +14,7 @@ from qpasses.ir.elementwise import (
 )
 from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves, moves_words, results
-from qpasses.ir.patterns import data_inputs
+from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
@@ -72,8 +72,9 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
         return Words(frozenset(streams))
     able = _Able(chosen, settings)
     groups = _groups(graph, chosen, settings)
+    together = [*{id(groups[name]): groups[name] for name in asked}.values()]
     refused, wanted = dict[str, str](), set[str]()
-    for members in {id(groups[name]): groups[name] for name in asked}.values():
+    for members in together:
         tensors = [chosen.tensors[name] for name in members]
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
         if not any(map(able.is_read, tensors)):
@@ -85,7 +86,36 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
             refused |= {name: reason for name in members if types.get(name) == WORD}
         else:
             wanted.update(members)
+    if settings.target.word_ends == "alike":
+        refused |= _unread(together, chosen, able, wanted, streams, types)
     return Words(frozenset(streams - wanted), frozenset(wanted), refused)
+
+
+def _unread(
+    together: Sequence[Sequence[str]],
+    chosen: Plan,
+    able: "_Able",
+    wanted: set[str],
+    streams: Container[str],
+    types: Mapping[str, str],
+) -> dict[str, str]:
+    """Take from ``wanted`` what only nodes read that write 8 bits, of nodes of one width.
+
+    The reasons by name: one group less may leave others unread.
+    """
+    refused, count = dict[str, str](), -1
+    while count != len(wanted):
+        count = len(wanted)
+        for members in (each for each in together if each[0] in wanted):
+            words = Words(frozenset(streams), frozenset(wanted))
+            tensors = [chosen.tensors[name] for name in members]
+            if any(able.is_read(tensor, words) for tensor in tensors):
+                continue
+            readers = sorted({node.op for tensor in tensors for node in tensor.outputs})
+            reason = f"{', '.join(readers)} writes 8 bits, and reads as many"
+            refused |= {name: reason for name in members if types.get(name) == WORD}
+            wanted.difference_update(members)
+    return refused
 
 
 def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
@@ -125,9 +155,12 @@ class _Able:
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
         self._integer, self._target = chosen.integer, settings.target
-        self._writing = NORMS if settings.layernorm == "exact" else frozenset[str]()
+        norms = NORMS.difference(self._target.byte_ops)
+        self._reading = norms
+        self._writing = norms if settings.layernorm == "exact" else frozenset[str]()
         self._softmax = settings.softmax
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
+        self._written = {id(node): name for name, node in self._ends.items()}
         self._looked_up = dict[str, bool]()
         self._tables, self._others = set[int](), set[int]()
         for source, end in chosen.chains:
@@ -164,24 +197,36 @@ class _Able:
         node = self._divisors.get(tensor.name)
         return f"{node.op} takes 8 bits{self.of_target(node.op)}" if node is not None else ""
 
-    def is_read(self, tensor: Tensor) -> bool:
-        """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node."""
+    def is_read(self, tensor: Tensor, words: Words | None = None) -> bool:
+        """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node.
+
+        ``words``: what computes has to write one of them, for targets with nodes of one width.
+        """
         if not tensor.outputs:
             return True
         return any(
             id(node) not in self._integer
-            or self._takes(node)
-            or (id(node) in self._computing and node.op in NORMS)
+            or (
+                self._takes(node)
+                and (words is None or moves(node) or self.writes(node, words))
+            )
+            or (id(node) in self._computing and node.op in self._reading)
             for node in tensor.outputs
         )
 
     def reads_stream(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with a residual stream of that ``meaning``."""
-        return id(node) in self._computing and takes_streams(node, meaning)
+        if id(node) not in self._computing or node.op in self._target.byte_ops:
+            return False
+        return takes_streams(node, meaning)
 
     def reads(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with words of such a ``meaning``."""
         return self._takes(node) or self.reads_stream(node, meaning)
+
+    def writes(self, node: Node, words: Words) -> bool:
+        """Whether ``node``, with what it absorbs, writes 16 bits."""
+        return self._written.get(id(node), node.outputs[0].name) in words
 
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
@@ -190,6 +235,8 @@ class _Able:
                 return self._softmax == "table"
             if node.op in self._target.byte_ops:
                 return False
+            if node.op in PAIRS and self._target.word_ends == "alike":
+                return len(activations(node)) == len(node.inputs)  # constants have 8 bits
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
         if id(node) in self._others:  # inside of a chain that takes bytes alone
             return False
@@ -230,7 +277,11 @@ def narrowed_edges(
     """
     able = _Able(chosen, settings)
 
+    is_alike = settings.target.word_ends == "alike"
+
     def takes(node: Node, name: str) -> bool:
+        if is_alike and not able.writes(node, words):
+            return False
         reads = able.reads if name in words.wanted else able.reads_stream
         return reads(node, parameters[name])
 
@@ -243,3 +294,35 @@ def narrowed_edges(
         and (id(tensor), id(node)) not in chosen.inner
         and not takes(node, tensor.name)
     ]
+
+
+def widened_edges(
+    graph: Graph,
+    chosen: Plan,
+    words: Words,
+    parameters: Mapping[str, Quantization],
+    settings: Settings,
+) -> list[Edge]:
+    """Where integer nodes that write one of the ``words`` read 8 bits, for targets whose nodes
+    have one width: as 16 bits, which hold each level times 128.
+    """
+    if settings.target.word_ends != "alike":
+        return []
+    able = _Able(chosen, settings)
+    return [
+        Edge(node, True, index, tensor.name, _widened(parameters[tensor.name]))
+        for node in graph.nodes
+        if id(node) in chosen.integer and not moves(node) and able.writes(node, words)
+        for index, tensor in enumerate(node.inputs)
+        if tensor.name in parameters
+        and tensor.name not in words
+        and (id(tensor), id(node)) not in chosen.inner
+    ]
+
+
+def _widened(narrow: Quantization) -> Quantization:
+    return Quantization(narrow.scale / LEVELS_OF_WORDS, 0, WORD)
+
+
+LEVELS_OF_WORDS = 128
+"""A level of 8 bits, which is 255 at most, so many times is one of 16."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from opsets.op import DOMAIN
 from qpasses import quantize, verify
 from qpasses.load.integer_model import read_integer_model
 from tests.support.litert import interpreted, needs_litert
@@ -85,7 +86,7 @@ def constant(given, seed):
     return np.array(given) if isinstance(given, list) else numbers(*given, seed=seed + 7)
 
 
-def made(kind, seed, stored_as):
+def made(kind, seed, stored_as, **more):
     ends, body, shapes = NETS[kind]
     weights = {name: constant(shape, seed) for name, shape in shapes.items()}
     opset = 20 if "Gelu" in kind else 17
@@ -101,7 +102,7 @@ def made(kind, seed, stored_as):
         }
         for k in range(4)
     ]
-    options = {"target": "litert", "activation_type": stored_as, "layout": "nchw"}
+    options = {"target": "litert", "activation_type": stored_as, "layout": "nchw", **more}
     result = quantize(net, feeds, **options)
     return result, net, feeds
 
@@ -122,3 +123,36 @@ def test_a_node_is_what_the_interpreter_computes(kind, stored_as):
     for (ours,), (_, theirs) in zip(found, pairs, strict=True):
         assert len(np.unique(theirs)) > 5
         np.testing.assert_array_equal(ours, theirs)
+
+
+OF_WORDS = {
+    # which tensors have 16 bits: all, or one end of the node, so that others are stored anew
+    **dict.fromkeys(("Conv", "strided", "clamped", "depthwise", "Gemm", "MatMul"), ".*"),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Relu", "Relu6", "AveragePool", "ReduceMean"), ".*"),
+    **{f"{kind}, widened": "y" for kind in ("Conv", "depthwise", "Gemm", "Add", "Mul")},
+    "MatMul, narrowed": "[xuz]",
+}
+
+
+@pytest.mark.thinned
+@pytest.mark.parametrize("stored_as", ["int8", "uint8"])
+@pytest.mark.parametrize("case", OF_WORDS)
+def test_every_node_with_16_bits_is_what_the_interpreter_computes(case, stored_as):
+    kind, pairs, widths = case.split(", ")[0], [], set()
+    for seed in SEEDS:
+        types = [f"{OF_WORDS[case]}=int16"]
+        result, net, feeds = made(kind, seed, stored_as, tensor_types=types)
+        assert result.verdict == "ok", result.report["summary"]["because"]
+        assert result.report["summary"]["float_nodes"] == []
+        assert verify(result.model, net, feeds).verdict == "ok"
+        read = read_integer_model(result.model, kind)
+        for node in read.graph.nodes:
+            if node.domain == DOMAIN:
+                site = site_of(read, node.name, seed)
+                widths.add((node.op, site.has_words))
+                pairs.append(as_operator(site))
+    found = interpreted([op for op, _ in pairs])
+    for (ours,), (_, theirs) in zip(found, pairs, strict=True):
+        assert len(np.unique(theirs)) > 5
+        np.testing.assert_array_equal(ours, theirs)
+    assert any(has_words for _, has_words in widths)
