@@ -170,7 +170,7 @@ def takes_words(target: Target) -> bool:
     """Whether its multipliers fit sums of codes of 16 bits, which are rounded once."""
     is_nearest = target.multiplier == "nearest" and _shifts_as_usual(target)
     has_rule = target.word_multiplier is not None
-    return (is_nearest or has_rule) and word_sum_rounding(target) in ROUNDINGS
+    return (is_nearest or has_rule) and (target.word_rounding or target.rounding) in ROUNDINGS
 
 
 def has_wide_tables(target: Target) -> bool:

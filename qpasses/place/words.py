@@ -1,10 +1,10 @@
 """Words: which tensors are stored in 16 bits, and which nodes read and write these."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from opsets.realised import slopes_are_coded
+from opsets.realised import has_wide_tables, slopes_are_coded
 from qpasses.ir.elementwise import (
     differing_axes,
     made_of,
@@ -72,50 +72,48 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
         return Words(frozenset(streams))
     able = _Able(chosen, settings)
     groups = _groups(graph, chosen, settings)
-    together = [*{id(groups[name]): groups[name] for name in asked}.values()]
+    found = {id(groups[name]): groups[name] for name in asked}.values()
+    together = [[chosen.tensors[name] for name in members] for members in found]
     refused, wanted = dict[str, str](), set[str]()
-    for members in together:
-        tensors = [chosen.tensors[name] for name in members]
+    is_alike = settings.target.word_ends == "alike"
+    for tensors in together:
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
-        if not any(map(able.is_read, tensors)):
+        if not (is_alike or any(map(able.is_read, tensors))):
             readers = sorted({node.op for t in tensors for node in t.outputs})
             reasons.append(f"{', '.join(readers)} takes 8 bits{able.of_target(*readers)}")
-        found = {node.op for t in tensors for node in t.outputs} & LOCATING
-        reasons += [f"{op} finds places among 8 bits alone" for op in sorted(found)]
+        locating = {node.op for t in tensors for node in t.outputs} & LOCATING
+        reasons += [f"{op} finds places among 8 bits alone" for op in sorted(locating)]
         if reason := next(filter(None, reasons), ""):
-            refused |= {name: reason for name in members if types.get(name) == WORD}
+            refused |= {t.name: reason for t in tensors if types.get(t.name) == WORD}
         else:
-            wanted.update(members)
-    if settings.target.word_ends == "alike":
-        refused |= _unread(together, chosen, able, wanted, streams, types)
+            wanted.update(tensor.name for tensor in tensors)
+    for alone in _alone(together, able, wanted, streams) if is_alike else ():
+        readers = sorted({node.op for tensor in alone for node in tensor.outputs})
+        reason = (
+            f"{', '.join(readers)} reads 8 bits: nodes of target {settings.target.name!r} "
+            "have one width, and none beside it has 16"
+        )
+        refused |= {t.name: reason for t in alone if types.get(t.name) == WORD}
     return Words(frozenset(streams - wanted), frozenset(wanted), refused)
 
 
-def _unread(
-    together: Sequence[Sequence[str]],
-    chosen: Plan,
-    able: "_Able",
-    wanted: set[str],
-    streams: Container[str],
-    types: Mapping[str, str],
-) -> dict[str, str]:
-    """Take from ``wanted`` what only nodes read that write 8 bits, of nodes of one width.
+def _alone(
+    together: Sequence[Sequence[Tensor]], able: "_Able", wanted: set[str], streams: set[str]
+) -> Iterator[Sequence[Tensor]]:
+    """Take from ``wanted`` what no node reads with 16 bits or writes from 16, and yield it.
 
-    The reasons by name: one group less may leave others unread.
+    That is of targets whose nodes have one width: it would be stored anew at once. One group
+    less may leave others so.
     """
-    refused, count = dict[str, str](), -1
+    count = -1
     while count != len(wanted):
         count = len(wanted)
-        for members in (each for each in together if each[0] in wanted):
+        for tensors in together:
             words = Words(frozenset(streams), frozenset(wanted))
-            tensors = [chosen.tensors[name] for name in members]
-            if any(able.is_read(tensor, words) for tensor in tensors):
-                continue
-            readers = sorted({node.op for tensor in tensors for node in tensor.outputs})
-            reason = f"{', '.join(readers)} writes 8 bits, and reads as many"
-            refused |= {name: reason for name in members if types.get(name) == WORD}
-            wanted.difference_update(members)
-    return refused
+            is_used = any(able.is_read(t, words) or able.is_fed(t, words) for t in tensors)
+            if tensors[0].name in wanted and not is_used:
+                wanted.difference_update(tensor.name for tensor in tensors)
+                yield tensors
 
 
 def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
@@ -190,6 +188,7 @@ class _Able:
     def of_target(self, *ops: str) -> str:
         """For which target that is so, if its rules say it of one of the ``ops``."""
         is_said = not {*ops}.isdisjoint(self._target.byte_ops)
+        is_said |= not self._target.word_tables and not {*ops} <= COMPUTING | PAIRS
         return f" for target {self._target.name!r}" if is_said else ""
 
     def why_not_read(self, tensor: Tensor) -> str:
@@ -213,6 +212,11 @@ class _Able:
             or (id(node) in self._computing and node.op in self._reading)
             for node in tensor.outputs
         )
+
+    def is_fed(self, tensor: Tensor, words: Words) -> bool:
+        """Whether what writes ``tensor`` reads one of the ``words``."""
+        node = self._ends.get(tensor.name) or producer(tensor)
+        return node is not None and any(each.name in words for each in node.inputs)
 
     def reads_stream(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with a residual stream of that ``meaning``."""
@@ -248,7 +252,7 @@ def _takes_words(nodes: Sequence[Node], settings: Settings) -> bool:
     """Whether a chain has a form for 16 bits: one wide table, or multipliers of slopes."""
     form, target = settings.activation_form, settings.target
     if not differing_axes(nodes) and not takes_multipliers(nodes, form, target):
-        return target.tables
+        return has_wide_tables(target)
     slopes = slopes_of(nodes[0]) if len(nodes) == 1 else None
     is_few = slopes is not None and slopes.size <= MOST_WIDE_SLOPES
     return is_few and not slopes_are_coded(target)

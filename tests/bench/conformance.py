@@ -71,7 +71,7 @@ class Claim:
 
 
 SUMS = {"ref": BOTH, "opt": ("ruy",), "xnnpack": ("float32",)}
-CLAIMS: Mapping[str, Claim] = {
+CLAIMS: dict[str, Claim] = {
     "conv_2d": Claim(of_conv, SUMS),
     "depthwise_conv_2d": Claim(of_conv, {"ref": BOTH, "xnnpack": ("float32",)}),
     "fully_connected": Claim(of_fully_connected, SUMS | {"ref": ("litert",)}),
@@ -97,6 +97,27 @@ CLAIMS: Mapping[str, Claim] = {
     "mean": Claim(of_mean, {"ref": BOTH}),
     "resize_bilinear": Claim(of_resize, {"ref": BOTH, "opt": BOTH}),
     "concatenation": Claim(of_concat, {"ref": BOTH, "opt": ("ruy",)}),
+}
+
+NOT_DELEGATED = dict.fromkeys(MODES, BOTH)
+"""XNNPACK takes no 16 bits, and kernels of these are the same everywhere."""
+
+CLAIMS |= {
+    "conv_2d_16x8": Claim(of_conv, NOT_DELEGATED),
+    "depthwise_conv_2d_16x8": Claim(of_conv, NOT_DELEGATED),
+    "fully_connected_16x8": Claim(of_fully_connected, dict.fromkeys(MODES, ("litert",))),
+    "batch_matmul_int16": Claim(of_batch_matmul, NOT_DELEGATED),
+    "average_pool_2d_int16": Claim(of_average_pool, NOT_DELEGATED),
+    "mean_int16": Claim(of_mean, {"ref": BOTH}),
+    "add_int16": Claim(of_add, {"ref": BOTH}),
+    "sub_int16": Claim(of_sub, {"ref": BOTH}),
+    "mul_int16": Claim(of_mul, dict.fromkeys(MODES, ("litert",))),
+    "relu_int16": Claim(of_relu, dict.fromkeys(MODES, ("litert",))),
+    "relu6_int16": Claim(of_relu6, dict.fromkeys(MODES, ("litert",))),
+    **{
+        f"quantize_{ends}": Claim(of_rescale, NOT_DELEGATED)
+        for ends in ("int8_int16", "int16_int8", "int16")
+    },
 }
 
 

@@ -130,7 +130,7 @@ OF_WORDS = {
     **dict.fromkeys(("Conv", "strided", "clamped", "depthwise", "Gemm", "MatMul"), ".*"),
     **dict.fromkeys(("Add", "Sub", "Mul", "Relu", "Relu6", "AveragePool", "ReduceMean"), ".*"),
     **{f"{kind}, widened": "y" for kind in ("Conv", "depthwise", "Gemm", "Add", "Mul")},
-    "MatMul, narrowed": "[xuz]",
+    "Add, narrowed": "[xy]",
 }
 
 

@@ -140,7 +140,7 @@ def _conv(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _gemm_of_words(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    """A CONV_2D of one cell, whose multiplier has 15 bits: FULLY_CONNECTED scales in double."""
+    """A CONV_2D of one cell, whose multiplier has 15 bits: FULLY_CONNECTED has a double."""
     (x, w, y), scales = (site.fed("x"), site.given["w"].T, site.codes), site.entry.scales["w"]
     x, y = (each[:, None, None] for each in (x, y))
     weights = np.ascontiguousarray(w)[:, None, None]

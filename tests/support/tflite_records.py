@@ -18,6 +18,7 @@ from opsets.forms import (
 )
 from opsets.gemmlowp import softmax_exponentials
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import requantize
 from opsets.target import Target, load_target, target_names
 from qpasses.ir.edges import quantize
 from qpasses.ir.function import Function
@@ -56,8 +57,16 @@ def roles(record):
     return found
 
 
-def stored(level, y, low=-128, high=127):
-    return saturate(level, y["zp"], low, high)
+def stored(level, y, low=None, high=None):
+    """Codes from ``low`` to ``high``, of all that the type of y has, or int8."""
+    ends = np.iinfo(y.get("dtype", "int8"))
+    return saturate(
+        level, y["zp"], ends.min if low is None else low, ends.max if high is None else high
+    )
+
+
+def of_words(*ends):
+    return any(each["dtype"] == "int16" for each in ends)
 
 
 def of_dense(record, target):
@@ -82,7 +91,8 @@ def gemm_levels(t, acc, w_scale, target):
 
 
 def of_add(record, target, sign=1):
-    t, form = roles(record), ADD_FORMS[target.add]
+    t = roles(record)
+    form = ADD_FORMS[target.add_form(of_words(t["in0"], t["in1"], t["out"]))]
     numbers = form.numbers(*(t[role]["real"] for role in ("in0", "in1", "out")), target)
     operands = t["in0"]["level"], t["in1"]["level"]
     return stored(form.levels(*operands, numbers, target.rounding, sign), t["out"])
@@ -112,8 +122,8 @@ def of_relu(record, target, highest=np.inf):
     x, y = t["in0"], t["out"]
     scale = target.real_scale("Relu", (x["real"],), y["real"])
     level = target.requantize(x["level"], *target.scale_to_multiplier(scale))
-    high = min(127, y["zp"] + np.rint(highest / y["real"]))
-    return stored(level, y, max(-128, y["zp"]), int(high))
+    high = min(np.iinfo(y["dtype"]).max, y["zp"] + np.rint(highest / y["real"]))
+    return stored(level, y, y["zp"], int(high))
 
 
 def of_relu6(record, target):
@@ -177,8 +187,8 @@ def of_average_pool(record, target):
             size = x.shape[axis + 1]
             missing = max((-(-size // p["stride"]) - 1) * p["stride"] + p["k"][axis] - size, 0)
             pads[axis], pads[axis + 2] = missing // 2, missing - missing // 2
-    low = y["zp"] if p["fused_act"] == "RELU" else -128
-    zero = {"zp": 0}  # TFLite averages stored integers: input and output are alike
+    low = y["zp"] if p["fused_act"] == "RELU" else None
+    zero = {**y, "zp": 0}  # TFLite averages stored integers: input and output are alike
     level = pooled(x + y["zp"], p["k"], p["stride"], pads, target)
     return stored(level, zero, low)
 
@@ -233,8 +243,16 @@ def of_channels(t, acc, target):
         target.real_scale("IntConv", (t["in0"]["real"], each), t["out"]["real"])
         for each in real(t["in1"])
     ]
-    pairs = np.array([target.scale_to_multiplier(scale) for scale in scales])
-    return stored(target.requantize(acc, *pairs.T), t["out"])
+    return stored(sum_levels(acc, scales, t["in0"], target), t["out"])
+
+
+def sum_levels(acc, scales, x, target):
+    """Of one scale, or one for each of the last axis; of words by the rules for these."""
+    words = of_words(x)
+    derive = target.word_sum_multiplier if words else target.scale_to_multiplier
+    pairs = np.array([derive(scale) for scale in scales])
+    rounding = (words and target.word_rounding) or target.rounding
+    return requantize(acc, *pairs.T, rounding)
 
 
 def of_conv(record, target):
@@ -265,8 +283,7 @@ def of_batch_matmul(record, target):
     t = roles(record)
     a, b, y = (t[role] for role in ("in0", "in1", "out"))
     scale = target.real_scale("IntMatMul", (a["real"], b["real"]), y["real"])
-    pair = target.scale_to_multiplier(scale)
-    return stored(target.requantize(a["level"] @ b["level"], *pair), y)
+    return stored(sum_levels(a["level"] @ b["level"], [scale], a, target), y)
 
 
 def of_resize(record, _target):
