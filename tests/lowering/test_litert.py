@@ -62,6 +62,7 @@ NETS = {
         "[it] y = AveragePool <kernel_shape = [3, 2], strides = [2, 1]> (x)",
         {},
     ),
+    "GlobalAveragePool": ("float[9, 4, 8, 8] x", "[it] y = GlobalAveragePool (x)", {}),
     "ReduceMean": (
         "float[40, 4, 3, 3] x",
         "[it] y = ReduceMean <axes = [2, 3], keepdims = 0> (x)",
@@ -78,6 +79,15 @@ NETS |= {
     for mode in ("align_corners", "asymmetric", "half_pixel")
 }
 
+OTHERS = {  # which in 8 bits are no integer node
+    "MaxPool": (
+        f"{IMAGE} x",
+        """u = Conv (x, k) [pool] m = MaxPool <kernel_shape = [3, 2], strides = [2, 1]> (u)
+            y = Conv (m, k)""",
+        {"k": (4, 4, 1, 1)},
+    ),
+}
+
 
 def constant(given, seed):
     """Random numbers of a shape, the one number, or whole ones."""
@@ -87,7 +97,7 @@ def constant(given, seed):
 
 
 def made(kind, seed, stored_as, **more):
-    ends, body, shapes = NETS[kind]
+    ends, body, shapes = (NETS | OTHERS)[kind]
     weights = {name: constant(shape, seed) for name, shape in shapes.items()}
     opset = 20 if "Gelu" in kind else 17
     net = model(f"g ({ends}) => (float[N] y) {{ {body} }}", opset=opset, **weights)
@@ -128,7 +138,8 @@ def test_a_node_is_what_the_interpreter_computes(kind, stored_as):
 OF_WORDS = {
     # which tensors have 16 bits: all, or one end of the node, so that others are stored anew
     **dict.fromkeys(("Conv", "strided", "clamped", "depthwise", "Gemm", "MatMul"), ".*"),
-    **dict.fromkeys(("Add", "Sub", "Mul", "Relu", "Relu6", "AveragePool", "ReduceMean"), ".*"),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Relu", "Relu6", "ReduceMean"), ".*"),
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "MaxPool"), ".*"),
     **{f"{kind}, widened": "y" for kind in ("Conv", "depthwise", "Gemm", "Add", "Mul")},
     "Add, narrowed": "[xy]",
 }

@@ -1,6 +1,6 @@
 """Integer nodes as TFLite operators of their own, for what nodes of target ``litert`` mean."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node, constant
 from qpasses.ir.record import NodeRecord, Quantization
@@ -103,6 +104,7 @@ def as_operator(site: Site) -> tuple[SingleOp, NDArray[Any]]:
         "GemmlowpSoftmax": _softmax,
         "IntResize": _resize,
         "IntRescale": _rescale,
+        "IntMaxPool": _max_pool,
     }[site.node.op](site)
 
 
@@ -120,8 +122,10 @@ def _clamp(site: Site) -> int:
 def _conv(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     x, w, y = last(site.fed("x")), site.given["w"], last(site.codes)
     group, scales = site.node.attrs["group"], site.entry.scales["w"]
-    strides = site.node.attrs["strides"]
-    assert not any(site.node.attrs["pads"])
+    strides, pads = site.node.attrs["strides"], site.node.attrs["pads"]
+    if any(pads):  # PAD does it before, with the zero point
+        widths = [(0, 0), *np.reshape(pads, (2, -1)).T.tolist(), (0, 0)]
+        x = np.pad(x, widths, constant_values=signed(site.given["x_zero"]))
     if w.ndim == 3:  # of one row
         x, w, y, strides = x[:, None], w[:, :, None], y[:, None], [1, *strides]
     steps = dict(zip(("strideH", "strideW"), strides, strict=True))
@@ -252,18 +256,41 @@ def _softmax(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 def _pool(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     x, y, attributes = last(site.fed("x")), last(site.codes), site.node.attrs
-    (height, width), (down, right) = attributes["kernel_shape"], attributes["strides"]
+    given = _window(attributes["kernel_shape"], attributes["strides"])
+    return _pooled("AVERAGE_POOL_2D", site, x, y, given)
+
+
+def _pooled(
+    code: str, site: Site, x: NDArray[Any], y: NDArray[Any], given: dict[str, int]
+) -> tuple[SingleOp, NDArray[Any]]:
+    version, inputs = 3 if site.has_words else 2, [site.stored("x", x)]
+    output = site.stored("y", y)
+    return SingleOp(code, inputs, output, [[x]], version, "Pool2DOptions", given), y
+
+
+def _window(kernel: Sequence[int], strides: Sequence[int]) -> dict[str, int]:
+    (height, width), (down, right) = kernel, strides
     window = {"filterHeight": height, "filterWidth": width, "strideH": down, "strideW": right}
-    given = {**window, "padding": PADDING_VALID}
-    inputs = [site.stored("x", x)]
-    return SingleOp(
-        "AVERAGE_POOL_2D", inputs, site.stored("y", y), [[x]], 2, "Pool2DOptions", given
-    ), y
+    return {**window, "padding": PADDING_VALID}
+
+
+def _max_pool(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, y, attributes = last(site.fed("x")), last(site.codes), site.node.attrs
+    given = _window(attributes["kernel_shape"], attributes["strides"])
+    assert not any(attributes.get("pads", ()))
+    meaning = site.meanings["x"]
+    held = Site(site.node, site.entry, {"x": meaning, "y": meaning}, site.given)
+    return _pooled("MAX_POOL_2D", held, x, y, given)
 
 
 def _mean(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    if site.node.attrs["mean"] == DIVIDES:  # a pool over all there is
+        x, y = last(site.fed("x")), site.codes
+        y = last(y.reshape(*y.shape[:2], 1, 1))
+        return _pooled("AVERAGE_POOL_2D", site, x, y, _window(x.shape[1:3], (1, 1)))
     x, y = site.fed("x"), site.codes
     axes = np.array([each % x.ndim for each in site.node.attrs["axes"]], np.int32)
     inputs = [site.stored("x", x), Stored(axes.shape, dtype="int32", values=axes)]
-    given = {"keepDims": bool(site.node.attrs["keepdims"])}
-    return SingleOp("MEAN", inputs, site.stored("y", y), [[x]], 2, "ReducerOptions", given), y
+    given, version = {"keepDims": bool(site.node.attrs["keepdims"])}, 2 + site.has_words
+    output = site.stored("y", y)
+    return SingleOp("MEAN", inputs, output, [[x]], version, "ReducerOptions", given), y
