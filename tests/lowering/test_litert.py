@@ -6,6 +6,7 @@ import pytest
 from opsets.op import DOMAIN
 from qpasses import quantize, verify
 from qpasses.load.integer_model import read_integer_model
+from tests.bench.manifest import ROOT
 from tests.support.litert import interpreted, needs_litert
 from tests.support.litert_nodes import as_operator, site_of
 from tests.support.small_models import model, numbers
@@ -167,3 +168,26 @@ def test_every_node_with_16_bits_is_what_the_interpreter_computes(case, stored_a
         assert len(np.unique(theirs)) > 5
         np.testing.assert_array_equal(ours, theirs)
     assert any(has_words for _, has_words in widths)
+
+
+def test_a_whole_net_of_16_bits_is_the_interpreters_node_by_node():
+    folder = ROOT / "models" / "digits_cnn"
+    result = quantize(
+        folder / "digits_cnn.onnx",
+        folder / "calibration.npz",
+        target="litert",
+        activation_type="int8",
+        layout="nchw",
+        tensor_types=[".*=int16"],
+        accuracy="fast",
+    )
+    read, pairs = read_integer_model(result.model, "digits_cnn"), []
+    for node in read.graph.nodes:
+        if node.domain == DOMAIN:
+            site = site_of(read, node.name)
+            assert site.has_words
+            pairs.append(as_operator(site))
+    found = interpreted([op for op, _ in pairs])
+    assert len(pairs) >= 12
+    for (ours,), (_, theirs) in zip(found, pairs, strict=True):
+        np.testing.assert_array_equal(ours, theirs)

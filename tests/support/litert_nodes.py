@@ -146,7 +146,7 @@ def _conv(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 def _gemm_of_words(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     """A CONV_2D of one cell, whose multiplier has 15 bits: FULLY_CONNECTED has a double."""
     (x, w, y), scales = (site.fed("x"), site.given["w"].T, site.codes), site.entry.scales["w"]
-    x, y = (each[:, None, None] for each in (x, y))
+    x, y = (each.reshape(-1, 1, 1, each.shape[-1]) for each in (x, y))
     weights = np.ascontiguousarray(w)[:, None, None]
     kernel = Stored(weights.shape, scales, values=weights)
     inputs = [site.stored("x", x), kernel, _bias(site, scales)]
