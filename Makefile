@@ -17,6 +17,9 @@ TFLM = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	iree-base-compiler iree-base-runtime \
 	|| echo "no IREE for this machine"
+LITERT = $(BIN)/python -m pip install -qq --disable-pip-version-check \
+	ai-edge-litert flatbuffers \
+	|| echo "no ai-edge-litert for this machine"
 BUILT = pyproject.toml $(wildcard calibration/*.c opsets/native/*.cpp opsets/native/*.h)
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
@@ -36,7 +39,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz devices widths methods costs bench detections targets gains tosa tflite ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz conformance devices widths methods costs bench detections targets gains tosa tflite ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -90,6 +93,11 @@ N = 300
 SEED = 0
 fuzz: $(VENV)/test  ## random float graphs, checked on exact integers: make fuzz N=5000 SEED=1
 	@$(BIN)/python -m tests.bench.fuzzing --count $(N) --seed $(SEED) $(FUZZ)
+
+COUNT = 40
+conformance: $(VENV)/test  ## new vectors by LiteRT's interpreter, targets beside them: make conformance COUNT=400 SEED=1
+	@$(LITERT)
+	@$(BIN)/python -m tests.bench.conformance --count $(COUNT) --seed $(SEED) $(CONFORMANCE)
 
 methods: $(VENV)/test  ## every calibration method on every integer model: docs/calibration.md
 	@$(BIN)/python -m tests.bench.methods $(METHODS)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from opsets.fixed_point import Int64, rounding_shift
-from opsets.multipliers import quantize_multiplier
+from opsets.multipliers import quantize_multiplier_reduced
 
 _HIGHEST = (1 << 15) - 1
 
@@ -40,8 +40,8 @@ def hard_swish_levels(x: Int64, x_scale: float, y_scale: float) -> Int64 | None:
 
 def _short_multiplier(scale: np.float32) -> tuple[int, int]:
     """15 bits of a multiplier, and how far to shift to the right, left if negative."""
-    multiplier, shift = quantize_multiplier(float(scale), 31, 62)
-    return min((multiplier + (1 << 15)) >> 16, _HIGHEST), shift - 31
+    multiplier, shift = quantize_multiplier_reduced(float(scale), 15, 46)
+    return multiplier, shift - 15
 
 
 def _rounded_high(a: Int64, b: int) -> Int64:

@@ -74,6 +74,16 @@ def quantize_multiplier_single(scale: Scale, bits: int, largest_shift: int) -> P
     return ((1 << 31) - 1, 1) if pair == (1 << 30, 0) else pair
 
 
+def quantize_multiplier_reduced(scale: Scale, bits: int, _largest_shift: int) -> Pair:
+    """The upper 16 bits of QuantizeMultiplier, rounded half up, 2**15 - 1 at most.
+
+    So MultiplyByQuantizedMultiplier takes an int64 accumulator: (x * reduced + 2**(s - 1)) >>
+    s, s = 15 - e. Source: TFLite, kernels/internal/common.cc; CMSIS-NN, REDUCE_MULTIPLIER.
+    """
+    multiplier, shift = quantize_multiplier(scale, 31, 62)
+    return min((multiplier + (1 << 15)) >> 16, (1 << bits) - 1), shift - 16
+
+
 def tosa(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """MLIR's computeMultiplierAndShift for TOSA's RESCALE: shifts beyond 62 drop low bits.
 
@@ -179,6 +189,14 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             bits=range(31, 32),
             shifts=(1, 62),
             derive=quantize_multiplier_single,
+        ),
+        "quantize_multiplier_reduced": MultiplierRule(
+            "multiplier and shift of quantize_multiplier, of that the upper 16 bits: "
+            "min((multiplier + 2**15) >> 16, 2**15 - 1), shift - 16; scales below 2**7",
+            "TFLite MultiplyByQuantizedMultiplier of int64, CMSIS-NN REDUCE_MULTIPLIER",
+            bits=range(15, 16),
+            shifts=(8, 46),
+            derive=quantize_multiplier_reduced,
         ),
         "tosa": MultiplierRule(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**bits); shift = "

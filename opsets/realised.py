@@ -112,16 +112,23 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
         assert bits is not None, target.name
         return saturating_multiplier(scale, bits)
     derive = target.elementwise_multiplier if elementwise else target.scale_to_multiplier
-    return _on_node(scale, target, derive)
+    return _on_node(scale, node_rounding(target), derive)
+
+
+def word_sum_rounding(target: Target) -> NodeRounding:
+    """The rounding of sums of products that read 16 bits."""
+    for rounding in ROUNDINGS:
+        if rounding == target.word_rounding:
+            return rounding
+    return node_rounding(target)
 
 
 def word_sum_multiplier(scale: Scale, target: Target) -> Pair:
     """The same of sums of products that read 16 bits, where the target has a rule for them."""
-    return _on_node(scale, target, target.word_sum_multiplier)
+    return _on_node(scale, word_sum_rounding(target), target.word_sum_multiplier)
 
 
-def _on_node(scale: Scale, target: Target, derive: Callable[[Scale], Pair]) -> Pair:
-    rounding = node_rounding(target)
+def _on_node(scale: Scale, rounding: NodeRounding, derive: Callable[[Scale], Pair]) -> Pair:
     try:
         multiplier, shift = derive(scale)
     except ScaleError:
@@ -163,12 +170,13 @@ def takes_words(target: Target) -> bool:
     """Whether its multipliers fit sums of codes of 16 bits, which are rounded once."""
     is_nearest = target.multiplier == "nearest" and _shifts_as_usual(target)
     has_rule = target.word_multiplier is not None
-    return (is_nearest or has_rule) and target.rounding in ROUNDINGS
+    return (is_nearest or has_rule) and (target.word_rounding or target.rounding) in ROUNDINGS
 
 
 def has_wide_tables(target: Target) -> bool:
-    """Whether it has tables of 16 bits; TFLite's have a form that no pass follows yet."""
-    return target.tables and (takes_words(target) or not LEFT_SHIFTS.get(target.add))
+    """Whether it has tables of 16 bits."""
+    has_words = takes_words(target) or not LEFT_SHIFTS.get(target.add)
+    return target.tables and target.word_tables and has_words
 
 
 def searched(target: Target) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
-from opsets.fixed_point import Int64
+from opsets.fixed_point import ROUNDINGS, Int64
 from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
@@ -35,7 +35,10 @@ class Target:
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
     where they differ; ``word_multiplier`` and ``word_multiplier_bits`` those of sums of
     products that read 16 bits, whose levels fit int32, and ``word_add`` is the form of Add
-    with 16 bits, where they differ. ``byte_ops`` compute two tensors of 8 bits alone.
+    with 16 bits, where they differ; ``word_rounding`` is how these sums are rounded once,
+    where all others are rounded as ``rounding`` says. ``word_ends``: a node may read 8 bits
+    and write 16, or its tensors are ``alike``; ``word_tables``: functions of 16 bits have
+    tables or not. ``byte_ops`` take 8 bits alone.
     ``scale_type``: the floats in which scales of activations are held and tables computed;
     ``scales`` names a rule of opsets.scales, ``weights`` one of opsets.weights, ``rounding``
     one of opsets.rounding; ``add``, ``average_pool``, ``mean``, ``slopes`` and ``gemm`` name
@@ -70,6 +73,9 @@ class Target:
     elementwise_bits: int | None = None
     word_multiplier: str | None = None
     word_multiplier_bits: int | None = None
+    word_rounding: str | None = None
+    word_ends: str = "any"
+    word_tables: bool = True
     byte_ops: Sequence[str] = ()
     add: str = "one_rounding"
     word_add: str | None = None
@@ -111,11 +117,14 @@ class Target:
                 self._check_width(rule, f"{name}_bits")
             elif getattr(self, f"{name}_bits") is not None:
                 raise UsageError(f"{name}_bits is given without {name}, its rule")
-        if self.word_add is not None:
-            self._check_known("word_add", ADD_FORMS)
+        for name, forms in (("word_add", ADD_FORMS), ("word_rounding", ROUNDINGS)):
+            if getattr(self, name) is not None:
+                self._check_known(name, forms)
+        if self.word_rounding is not None and self.word_multiplier is None:
+            raise UsageError("word_rounding is given without word_multiplier")
         self._check_byte_ops()
         self._check_whole("accumulator_bits", range(16, 65))
-        for name in ("fast_kernels", "tables"):
+        for name in ("fast_kernels", "tables", "word_tables"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} must be true or false, got {getattr(self, name)!r}")
 
@@ -281,6 +290,7 @@ KNOWN: dict[str, Iterable[str]] = {
     "gelu": ("table", "shift", "ibert"),
     "layernorm": ("exact", "ivit", "ivit_short"),
     "resize": ("exact", "ten_bits"),
+    "word_ends": ("any", "alike"),
     "sigmoid_range": ("calibrated", "unit"),
     "hard_swish": ("table", "int16"),
     "table_functions": ("runtime", "legalized", "tflite"),

@@ -223,6 +223,19 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
     yield from (f"its record has {name}, {kind} has none" for name, wrong in empty if wrong)
 
 
+def of_two_widths(site: Site) -> Iterator[str]:
+    """Where a node has tensors of 8 and of 16 bits, for a target whose nodes have one width.
+
+    What stores a tensor anew, and computes nothing, has both.
+    """
+    if site.settings.target.word_ends != "alike" or not site.chain:
+        return
+    known = site.pair.record.tensors
+    ends = [t.name for t in (*site.node.inputs, *site.node.outputs) if t.name in known]
+    if len({known[name].dtype == "int16" for name in ends}) > 1:
+        yield "it has tensors of 8 and of 16 bits, which its target takes apart"
+
+
 _ROUNDED = ("IntConv", "IntConvPerChannel", "IntGemm")
 """Ops whose weights are rounded, and biases corrected, here."""
 

@@ -19,6 +19,7 @@ from qpasses.checking.meaning import (
     UnknownError,
     is_integer,
     is_standard,
+    of_two_widths,
     unasked,
 )
 from qpasses.checking.rules import (
@@ -116,6 +117,8 @@ def check(
         except UnknownError as error:
             unknown.append(f"{_called(node)}: nothing is known of {str(error)!r}")
         nodes[name] += 1
+        if is_integer(node):
+            found += [f"{_called(node)}: {problem}" for problem in of_two_widths(site)]
         if entry := record.nodes.get(node.name):
             found += [f"{_called(node)}: {problem}" for problem in unasked(node, entry)]
             macs[name] += entry.macs

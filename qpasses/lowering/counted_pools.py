@@ -40,7 +40,7 @@ def put_counted(
     attributes, cells = _attributes(node), prod(node.attrs["kernel_shape"])
     reachable = sums(cells, ends[0].zero_point, ends[0].dtype)
     form, is_wide = target.average_pool, "int16" in {each.dtype for each in ends}
-    is_able = form == "requantized" or (form == "reciprocal" and takes_words(target))
+    is_able = form == "requantized" or takes_words(target)
     if is_wide and not is_able:
         return Declined(
             f"AveragePool: target {target.name!r} has none of 16 bits in this version"

@@ -16,6 +16,7 @@ from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.lowering.numbers.add_numbers import choose_add
 from qpasses.lowering.numbers.rescaled_numbers import rescaled_numbers
 from qpasses.lowering.numbers.stream_numbers import stream_multipliers
+from qpasses.lowering.numbers.word_numbers import unlike_widths
 from qpasses.lowering.put_integer_node import (
     output_codes,
     own_constants,
@@ -62,6 +63,8 @@ class IntegerizeAdd(Pass):
         kinds = {each.quantization.dtype for each in (a, b, y)}
         if len(kinds - {"int16"}) > 1:
             return Declined("operands and result are stored in different types")
+        if problem := unlike_widths(context.target, node.op, *kinds):
+            return Declined(problem)
         bounds = clamp(absorbed, y.quantization)
         meanings = a.quantization, b.quantization, y.quantization
         try:

@@ -18,6 +18,7 @@ from qpasses.ir.record import SIGNALS, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering.integerize_rescaling import rescaled, rescaling_pair, rescaling_table
+from qpasses.lowering.numbers.word_numbers import unlike_widths
 from qpasses.lowering.put_integer_node import (
     put_integer_node,
     scales,
@@ -59,8 +60,11 @@ class IntegerizeClamp(Pass):
         y, behind = found
         nodes = [node, *behind]
         low, high = clamp(nodes, y.quantization)
-        if "int16" in (x.quantization.dtype, y.quantization.dtype):
-            return rescaled(graph, nodes, x, y, (low, high), context)
+        kinds = x.quantization.dtype, y.quantization.dtype
+        if problem := unlike_widths(context.target, node.op, *kinds):
+            return Declined(problem)
+        if "int16" in kinds:
+            return rescaled(graph, "Relu", nodes, x, y, (low, high), context)
         try:
             pair = rescaling_pair("Relu", x.quantization, y.quantization, context.target)
         except ScaleError as error:

@@ -18,7 +18,7 @@ from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.lowering.numbers.mul_numbers import choose_mul
 from qpasses.lowering.numbers.multiplier_search import unlike_target
-from qpasses.lowering.numbers.word_numbers import word_multiplier
+from qpasses.lowering.numbers.word_numbers import unlike_widths, word_multiplier
 from qpasses.lowering.put_integer_node import (
     output_codes,
     own_constants,
@@ -59,6 +59,8 @@ class IntegerizeMul(Pass):
             return NOT_MINE
         if len(kinds - {"int16"}) > 1:
             return Declined("Mul: operands and result are stored in different types")
+        if problem := unlike_widths(target, "Mul", *kinds):
+            return Declined(problem)
         bounds = clamp(absorbed, y.quantization)
         reachable = products(meanings[0].zero, meanings[1].zero, 1)
         try:

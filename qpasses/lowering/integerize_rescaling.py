@@ -57,7 +57,8 @@ class IntegerizeRescaling(Pass):
                         reader.inputs[index] = x.tensor
             return REWRITTEN
         if "int16" in (x.quantization.dtype, y.quantization.dtype):
-            return rescaled(graph, [node], x, y, y.quantization.limits, context)
+            limits = y.quantization.limits
+            return rescaled(graph, "Quantize", [node], x, y, limits, context)
         if not context.target.tables:
             return Declined(
                 f"another scale for {x.tensor.name!r} needs a table: target "
@@ -90,16 +91,20 @@ def _become(graph: Graph, x: Tensor, y: Tensor) -> bool:
 
 def rescaled(
     graph: Graph,
+    op: str,
     nodes: Sequence[Node],
     x: Stored,
     y: Stored,
     bounds: tuple[int, int],
     context: Context,
 ) -> Outcome:
-    """Put IntRescale, which clamps codes to ``bounds``, in the place of ``nodes``."""
+    """Put IntRescale, which clamps codes to ``bounds``, in the place of ``nodes``.
+
+    ``op`` is Quantize or Relu, as ``Target.real_scale`` takes it.
+    """
     node, meaning = nodes[0], y.quantization
     try:
-        numbers = rescale_numbers(x.quantization, meaning, context.target)
+        numbers = rescale_numbers(op, x.quantization, meaning, context.target)
     except UsageError as error:
         return Declined(f"another scale: {error}")
     attributes = {"rounding": node_rounding(context.target)}

@@ -11,7 +11,7 @@ from opsets.errors import UsageError
 from opsets.fixed_point import Int64
 from opsets.multipliers import Scale, ScaleError
 from opsets.qpasses_v1 import OPS
-from opsets.realised import SCALED_ROUNDING, node_rounding
+from opsets.realised import SCALED_ROUNDING, node_rounding, word_sum_rounding
 from opsets.row_blocks import rows_along
 from opsets.target import Target
 from opsets.word_products import has_words
@@ -28,7 +28,7 @@ from qpasses.lowering.numbers.multiplier_search import (
     unlike_target,
     with_most_real_sums,
 )
-from qpasses.lowering.numbers.word_numbers import word_multipliers
+from qpasses.lowering.numbers.word_numbers import unlike_widths, word_multipliers
 from qpasses.lowering.put_integer_node import (
     constants_of,
     output_codes,
@@ -123,8 +123,17 @@ def emit_requantized(
         return Declined(f"{node.op} with clamps inside of the codes of some channels")
     ends = output_codes(y, bounds, context)
     known = given | {"y_min": ends[1].values, "y_max": ends[2].values}
-    is_scaled = op == "IntGemm" and target.gemm == "scaled"
+    reads_words = has_words(given, attributes)
+    zeros = [value for name, value in given.items() if name in _ZEROS]
+    if problem := unlike_widths(
+        target, node.op, *(each.dtype.name for each in zeros), y.dtype
+    ):
+        return Declined(problem)
+    has_rule = op in MATRICES and reads_words and target.word_multiplier is not None
+    is_scaled = op == "IntGemm" and target.gemm == "scaled" and not has_rule
     rounding = SCALED_ROUNDING if is_scaled else node_rounding(target)
+    if has_rule:
+        rounding = word_sum_rounding(target)
     attributes = {**attributes, "rounding": rounding}
     record = NodeRecord(
         source=sources(node, *replaced.added, *replaced.absorbed),
@@ -139,7 +148,7 @@ def emit_requantized(
         try:
             scales = _scales(op, acc, scales_of(y), target)
             choice = word_multipliers(
-                scales, acc.reachable, target, op not in MATRICES, has_words(given, attributes)
+                scales, acc.reachable, target, op not in MATRICES, reads_words
             )
         except UsageError as error:
             return Declined(f"{node.op}: {error}")
@@ -172,6 +181,9 @@ def emit_requantized(
         context,
     )
 
+
+_ZEROS = ("x_zero", "a_zero", "b_zero")
+"""Inputs that have the types of what flows in."""
 
 WORD_SUM_BITS, MATRIX_BITS = 38, 62
 """Of sums of words with constant weights, each of whose planes int32 has to hold; of those of

@@ -34,7 +34,7 @@ from qpasses.place.fusing import keep_apart
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands
-from qpasses.place.words import NO_WORDS, Words, narrowed_edges, words_of
+from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges, words_of
 
 BIAS_LIMIT = 1 << 30
 """Stored biases leave half of int32 to the products."""
@@ -92,10 +92,11 @@ def place_parameters(
     """``place`` with the parameters of each activation already decided.
 
     A moving node whose tensors differ in them moves tensors that are stored anew; so are those
-    of 16 bits for nodes that read 8, as ``narrow`` says.
+    of 16 bits for nodes that read 8, as ``narrow`` says, and of 8 for nodes that read 16.
     """
     unlike = unlike_edges(graph, chosen, parameters, narrow, words.wanted)
     unlike += narrowed_edges(graph, chosen, words, narrow, parameters, context.settings)
+    unlike += widened_edges(graph, chosen, words, parameters, context.settings)
     places: Places = {}
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], places, context)

@@ -1,10 +1,10 @@
 """Words: which tensors are stored in 16 bits, and which nodes read and write these."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from opsets.realised import slopes_are_coded
+from opsets.realised import has_wide_tables, slopes_are_coded
 from qpasses.ir.elementwise import (
     differing_axes,
     made_of,
@@ -14,7 +14,7 @@ from qpasses.ir.elementwise import (
 )
 from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves, moves_words, results
-from qpasses.ir.patterns import data_inputs
+from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
@@ -72,20 +72,48 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
         return Words(frozenset(streams))
     able = _Able(chosen, settings)
     groups = _groups(graph, chosen, settings)
+    found = {id(groups[name]): groups[name] for name in asked}.values()
+    together = [[chosen.tensors[name] for name in members] for members in found]
     refused, wanted = dict[str, str](), set[str]()
-    for members in {id(groups[name]): groups[name] for name in asked}.values():
-        tensors = [chosen.tensors[name] for name in members]
+    is_alike = settings.target.word_ends == "alike"
+    for tensors in together:
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
-        if not any(map(able.is_read, tensors)):
+        if not (is_alike or any(map(able.is_read, tensors))):
             readers = sorted({node.op for t in tensors for node in t.outputs})
             reasons.append(f"{', '.join(readers)} takes 8 bits{able.of_target(*readers)}")
-        found = {node.op for t in tensors for node in t.outputs} & LOCATING
-        reasons += [f"{op} finds places among 8 bits alone" for op in sorted(found)]
+        locating = {node.op for t in tensors for node in t.outputs} & LOCATING
+        reasons += [f"{op} finds places among 8 bits alone" for op in sorted(locating)]
         if reason := next(filter(None, reasons), ""):
-            refused |= {name: reason for name in members if types.get(name) == WORD}
+            refused |= {t.name: reason for t in tensors if types.get(t.name) == WORD}
         else:
-            wanted.update(members)
+            wanted.update(tensor.name for tensor in tensors)
+    for alone in _alone(together, able, wanted, streams) if is_alike else ():
+        readers = sorted({node.op for tensor in alone for node in tensor.outputs})
+        reason = (
+            f"{', '.join(readers)} reads 8 bits: nodes of target {settings.target.name!r} "
+            "have one width, and none beside it has 16"
+        )
+        refused |= {t.name: reason for t in alone if types.get(t.name) == WORD}
     return Words(frozenset(streams - wanted), frozenset(wanted), refused)
+
+
+def _alone(
+    together: Sequence[Sequence[Tensor]], able: "_Able", wanted: set[str], streams: set[str]
+) -> Iterator[Sequence[Tensor]]:
+    """Take from ``wanted`` what no node reads with 16 bits or writes from 16, and yield it.
+
+    That is of targets whose nodes have one width: it would be stored anew at once. One group
+    less may leave others so.
+    """
+    count = -1
+    while count != len(wanted):
+        count = len(wanted)
+        for tensors in together:
+            words = Words(frozenset(streams), frozenset(wanted))
+            is_used = any(able.is_read(t, words) or able.is_fed(t, words) for t in tensors)
+            if tensors[0].name in wanted and not is_used:
+                wanted.difference_update(tensor.name for tensor in tensors)
+                yield tensors
 
 
 def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
@@ -125,9 +153,12 @@ class _Able:
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
         self._integer, self._target = chosen.integer, settings.target
-        self._writing = NORMS if settings.layernorm == "exact" else frozenset[str]()
+        norms = NORMS.difference(self._target.byte_ops)
+        self._reading = norms
+        self._writing = norms if settings.layernorm == "exact" else frozenset[str]()
         self._softmax = settings.softmax
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
+        self._written = {id(node): name for name, node in self._ends.items()}
         self._looked_up = dict[str, bool]()
         self._tables, self._others = set[int](), set[int]()
         for source, end in chosen.chains:
@@ -157,6 +188,7 @@ class _Able:
     def of_target(self, *ops: str) -> str:
         """For which target that is so, if its rules say it of one of the ``ops``."""
         is_said = not {*ops}.isdisjoint(self._target.byte_ops)
+        is_said |= not self._target.word_tables and not {*ops} <= COMPUTING | PAIRS
         return f" for target {self._target.name!r}" if is_said else ""
 
     def why_not_read(self, tensor: Tensor) -> str:
@@ -164,24 +196,41 @@ class _Able:
         node = self._divisors.get(tensor.name)
         return f"{node.op} takes 8 bits{self.of_target(node.op)}" if node is not None else ""
 
-    def is_read(self, tensor: Tensor) -> bool:
-        """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node."""
+    def is_read(self, tensor: Tensor, words: Words | None = None) -> bool:
+        """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node.
+
+        ``words``: what computes has to write one of them, for targets with nodes of one width.
+        """
         if not tensor.outputs:
             return True
         return any(
             id(node) not in self._integer
-            or self._takes(node)
-            or (id(node) in self._computing and node.op in NORMS)
+            or (
+                self._takes(node)
+                and (words is None or moves(node) or self.writes(node, words))
+            )
+            or (id(node) in self._computing and node.op in self._reading)
             for node in tensor.outputs
         )
 
+    def is_fed(self, tensor: Tensor, words: Words) -> bool:
+        """Whether what writes ``tensor`` reads one of the ``words``."""
+        node = self._ends.get(tensor.name) or producer(tensor)
+        return node is not None and any(each.name in words for each in node.inputs)
+
     def reads_stream(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with a residual stream of that ``meaning``."""
-        return id(node) in self._computing and takes_streams(node, meaning)
+        if id(node) not in self._computing or node.op in self._target.byte_ops:
+            return False
+        return takes_streams(node, meaning)
 
     def reads(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with words of such a ``meaning``."""
         return self._takes(node) or self.reads_stream(node, meaning)
+
+    def writes(self, node: Node, words: Words) -> bool:
+        """Whether ``node``, with what it absorbs, writes 16 bits."""
+        return self._written.get(id(node), node.outputs[0].name) in words
 
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
@@ -190,6 +239,8 @@ class _Able:
                 return self._softmax == "table"
             if node.op in self._target.byte_ops:
                 return False
+            if node.op in PAIRS and self._target.word_ends == "alike":
+                return len(activations(node)) == len(node.inputs)  # constants have 8 bits
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
         if id(node) in self._others:  # inside of a chain that takes bytes alone
             return False
@@ -201,7 +252,7 @@ def _takes_words(nodes: Sequence[Node], settings: Settings) -> bool:
     """Whether a chain has a form for 16 bits: one wide table, or multipliers of slopes."""
     form, target = settings.activation_form, settings.target
     if not differing_axes(nodes) and not takes_multipliers(nodes, form, target):
-        return target.tables
+        return has_wide_tables(target)
     slopes = slopes_of(nodes[0]) if len(nodes) == 1 else None
     is_few = slopes is not None and slopes.size <= MOST_WIDE_SLOPES
     return is_few and not slopes_are_coded(target)
@@ -230,7 +281,11 @@ def narrowed_edges(
     """
     able = _Able(chosen, settings)
 
+    is_alike = settings.target.word_ends == "alike"
+
     def takes(node: Node, name: str) -> bool:
+        if is_alike and not able.writes(node, words):
+            return False
         reads = able.reads if name in words.wanted else able.reads_stream
         return reads(node, parameters[name])
 
@@ -243,3 +298,35 @@ def narrowed_edges(
         and (id(tensor), id(node)) not in chosen.inner
         and not takes(node, tensor.name)
     ]
+
+
+def widened_edges(
+    graph: Graph,
+    chosen: Plan,
+    words: Words,
+    parameters: Mapping[str, Quantization],
+    settings: Settings,
+) -> list[Edge]:
+    """Where integer nodes that write one of the ``words`` read 8 bits, for targets whose nodes
+    have one width: as 16 bits, which hold each level times 128.
+    """
+    if settings.target.word_ends != "alike":
+        return []
+    able = _Able(chosen, settings)
+    return [
+        Edge(node, True, index, tensor.name, _widened(parameters[tensor.name]))
+        for node in graph.nodes
+        if id(node) in chosen.integer and not moves(node) and able.writes(node, words)
+        for index, tensor in enumerate(node.inputs)
+        if tensor.name in parameters
+        and tensor.name not in words
+        and (id(tensor), id(node)) not in chosen.inner
+    ]
+
+
+def _widened(narrow: Quantization) -> Quantization:
+    return Quantization(narrow.scale / LEVELS_OF_WORDS, 0, WORD)
+
+
+LEVELS_OF_WORDS = 128
+"""A level of 8 bits, which is 255 at most, so many times is one of 16."""

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS
-from opsets.realised import takes_words
+from opsets.realised import has_wide_tables, takes_words
 from opsets.rounding import ROUNDING_RULES
 from opsets.scales import SCALES
 from opsets.target import Target
@@ -167,6 +167,12 @@ def _rows(target: Target) -> Iterator[Row]:
         yield _worded(name, getattr(target, name), words)
 
 
+_ENDS = {
+    "any": "nodes read and write tensors of 8 and of 16 bits as they come",
+    "alike": "what a node reads and writes has 8 bits or 16; others are stored anew before it",
+}
+
+
 def _of_words(target: Target) -> Iterator[Row]:
     """What is computed with 16 bits."""
     shown, meaning = "none", "sums of products with 16 bits: there are none"
@@ -178,11 +184,19 @@ def _of_words(target: Target) -> Iterator[Row]:
         shown = "as multiplier"
         meaning = "sums of products with 16 bits: of so few bits that products are exact"
     yield "word_multiplier", shown, meaning
+    shown, meaning = "as rounding", "sums of products that read 16 bits"
+    if target.word_rounding is not None:
+        once = ROUNDING_RULES[target.word_rounding]
+        shown, meaning = target.word_rounding, f"{meaning}: {once.formula}"
+    yield "word_rounding", shown, meaning
+    yield "word_ends", target.word_ends, _ENDS[target.word_ends]
+    shown = "yes" if has_wide_tables(target) else "no"
+    yield "word_tables", shown, "functions of 16 bits are looked up"
     form = target.add_form(has_words=True)
     kind = "as add" if target.word_add is None else form
     yield "word_add", kind, f"Add and Sub with 16 bits: {ADD_FORMS[form].formula}"
     shown = ", ".join(target.byte_ops) or "none"
-    yield "byte_ops", shown, "ops of two tensors that take 8 bits, whatever other ops have"
+    yield "byte_ops", shown, "ops that take 8 bits, whatever other ops have"
 
 
 def _multiplier(name: str, rule: str, bits: int) -> Row:

@@ -195,6 +195,7 @@ SETTINGS = {
     "words": {"tensor_types": [".*=int16"]},
     "words of tosa": {"target": "tosa", "tensor_types": [".*=int16"]},
     "litert": {"target": "litert"},
+    "words of litert": {"target": "litert", "tensor_types": [".*=int16"]},
 }
 
 

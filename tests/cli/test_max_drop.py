@@ -340,7 +340,7 @@ def test_what_is_no_metric_is_refused(desk, metric, words):
         ({"max_drop": "recall=1"}, "use one of top1, agreement, cosine"),
         ({"max_drop": "top1=1", "metric": "cosine"}, "is of 'top1', metric (--metric) is"),
         ({"max_drop": "agreement=1", "metric": 3}, "MODULE:FUNCTION is needed, got 3"),
-        ({"max_drop": "agreement=1", "target": "tflite"}, "has no sums of 16 bits"),
+        ({"max_drop": "agreement=1", "target": "tflite-single"}, "has no sums of 16 bits"),
         ({"max_drop": "agreement=1", "stop_after": "place"}, "has no outputs"),
     ],
 )

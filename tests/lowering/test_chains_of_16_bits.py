@@ -237,7 +237,7 @@ def test_lines_of_a_channel_that_are_far_from_its_table_stay_in_float_and_say_so
     assert verify(result.model, original, FEEDS).verdict == "incomplete"
 
 
-@pytest.mark.parametrize("target", ["tflite", "tflite-single"])
+@pytest.mark.parametrize("target", ["tflm", "litert", "tflite-single"])
 def test_targets_with_a_form_of_their_own_have_no_tables_of_16_bits(target):
     result = quantize(between("int16", "int16", CURVES["Sigmoid"]), FEEDS, target=target)
     (left,) = result.report["summary"]["float_nodes"]

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from opsets.op import DOMAIN
 from qpasses import quantize, verify
 from qpasses.load.integer_model import read_integer_model
+from tests.bench.manifest import ROOT
 from tests.support.litert import interpreted, needs_litert
 from tests.support.litert_nodes import as_operator, site_of
 from tests.support.small_models import model, numbers
@@ -61,6 +63,7 @@ NETS = {
         "[it] y = AveragePool <kernel_shape = [3, 2], strides = [2, 1]> (x)",
         {},
     ),
+    "GlobalAveragePool": ("float[9, 4, 8, 8] x", "[it] y = GlobalAveragePool (x)", {}),
     "ReduceMean": (
         "float[40, 4, 3, 3] x",
         "[it] y = ReduceMean <axes = [2, 3], keepdims = 0> (x)",
@@ -77,6 +80,15 @@ NETS |= {
     for mode in ("align_corners", "asymmetric", "half_pixel")
 }
 
+OTHERS = {  # which in 8 bits are no integer node
+    "MaxPool": (
+        f"{IMAGE} x",
+        """u = Conv (x, k) [pool] m = MaxPool <kernel_shape = [3, 2], strides = [2, 1]> (u)
+            y = Conv (m, k)""",
+        {"k": (4, 4, 1, 1)},
+    ),
+}
+
 
 def constant(given, seed):
     """Random numbers of a shape, the one number, or whole ones."""
@@ -85,8 +97,8 @@ def constant(given, seed):
     return np.array(given) if isinstance(given, list) else numbers(*given, seed=seed + 7)
 
 
-def made(kind, seed, stored_as):
-    ends, body, shapes = NETS[kind]
+def made(kind, seed, stored_as, **more):
+    ends, body, shapes = (NETS | OTHERS)[kind]
     weights = {name: constant(shape, seed) for name, shape in shapes.items()}
     opset = 20 if "Gelu" in kind else 17
     net = model(f"g ({ends}) => (float[N] y) {{ {body} }}", opset=opset, **weights)
@@ -101,7 +113,7 @@ def made(kind, seed, stored_as):
         }
         for k in range(4)
     ]
-    options = {"target": "litert", "activation_type": stored_as, "layout": "nchw"}
+    options = {"target": "litert", "activation_type": stored_as, "layout": "nchw", **more}
     result = quantize(net, feeds, **options)
     return result, net, feeds
 
@@ -121,4 +133,61 @@ def test_a_node_is_what_the_interpreter_computes(kind, stored_as):
     found = interpreted([op for op, _ in pairs])
     for (ours,), (_, theirs) in zip(found, pairs, strict=True):
         assert len(np.unique(theirs)) > 5
+        np.testing.assert_array_equal(ours, theirs)
+
+
+OF_WORDS = {
+    # which tensors have 16 bits: all, or one end of the node, so that others are stored anew
+    **dict.fromkeys(("Conv", "strided", "clamped", "depthwise", "Gemm", "MatMul"), ".*"),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Relu", "Relu6", "ReduceMean"), ".*"),
+    **dict.fromkeys(("AveragePool", "GlobalAveragePool", "MaxPool"), ".*"),
+    **{f"{kind}, widened": "y" for kind in ("Conv", "depthwise", "Gemm", "Add", "Mul")},
+    "Add, narrowed": "[xy]",
+}
+
+
+@pytest.mark.thinned
+@pytest.mark.parametrize("stored_as", ["int8", "uint8"])
+@pytest.mark.parametrize("case", OF_WORDS)
+def test_every_node_with_16_bits_is_what_the_interpreter_computes(case, stored_as):
+    kind, pairs, widths = case.split(", ")[0], [], set()
+    for seed in SEEDS:
+        types = [f"{OF_WORDS[case]}=int16"]
+        result, net, feeds = made(kind, seed, stored_as, tensor_types=types)
+        assert result.verdict == "ok", result.report["summary"]["because"]
+        assert result.report["summary"]["float_nodes"] == []
+        assert verify(result.model, net, feeds).verdict == "ok"
+        read = read_integer_model(result.model, kind)
+        for node in read.graph.nodes:
+            if node.domain == DOMAIN:
+                site = site_of(read, node.name, seed)
+                widths.add((node.op, site.has_words))
+                pairs.append(as_operator(site))
+    found = interpreted([op for op, _ in pairs])
+    for (ours,), (_, theirs) in zip(found, pairs, strict=True):
+        assert len(np.unique(theirs)) > 5
+        np.testing.assert_array_equal(ours, theirs)
+    assert any(has_words for _, has_words in widths)
+
+
+def test_a_whole_net_of_16_bits_is_the_interpreters_node_by_node():
+    folder = ROOT / "models" / "digits_cnn"
+    result = quantize(
+        folder / "digits_cnn.onnx",
+        folder / "calibration.npz",
+        target="litert",
+        activation_type="int8",
+        layout="nchw",
+        tensor_types=[".*=int16"],
+        accuracy="fast",
+    )
+    read, pairs = read_integer_model(result.model, "digits_cnn"), []
+    for node in read.graph.nodes:
+        if node.domain == DOMAIN:
+            site = site_of(read, node.name)
+            assert site.has_words
+            pairs.append(as_operator(site))
+    found = interpreted([op for op, _ in pairs])
+    assert len(pairs) >= 12
+    for (ours,), (_, theirs) in zip(found, pairs, strict=True):
         np.testing.assert_array_equal(ours, theirs)

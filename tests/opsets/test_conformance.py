@@ -1,40 +1,38 @@
 """Targets against what other integer systems computed: every record, one test."""
 
-from dataclasses import replace
-from itertools import product
-
 import numpy as np
 import pytest
 
 from opsets.fixed_point import saturate
-from opsets.forms import (
-    ADD_FORMS,
-    GEMM_FORMS,
-    MEAN_FORMS,
-    POOL_FORMS,
-    SLOPE_FORMS,
-    Slopes,
-    sloped,
-)
-from opsets.gemmlowp import softmax_exponentials
+from opsets.forms import ADD_FORMS, Slopes, sloped
 from opsets.multipliers import MULTIPLIERS
-from opsets.qpasses_v1 import OPS
 from opsets.rounding import doubling_high_multiply, requantize, right_shift
-from opsets.target import Target, load_target, target_names
 from tests.support.conformance import FOLDER, ends, float32, groups, needs_vectors
+from tests.support.tflite_records import (
+    TARGETS,
+    of_add,
+    of_average_pool,
+    of_dense,
+    of_gemm,
+    of_leaky_relu,
+    of_mean,
+    of_mul,
+    of_pad,
+    of_prelu,
+    of_relu,
+    of_relu6,
+    of_rescale,
+    of_softmax,
+    of_sub,
+    pooled,
+    quantized,
+    softmaxed,
+    stored,
+    table_of,
+)
 
 pytestmark = needs_vectors
 
-SHIPPED = {name: load_target(name) for name in target_names()}
-PEERS = {  # not shipped: what a user's file could say
-    "ruy": replace(SHIPPED["tflm"], name="ruy", rounding="ruy"),
-    "rndnu": Target("rndnu", "XNNPACK", 24, "half_up"),
-    "vaddsub": Target("vaddsub", "XNNPACK's addition", 21, "half_up"),
-    "float32": Target(
-        "float32", "onnxruntime, XNNPACK", 24, "half_to_even_in_float32", scales="float32"
-    ),
-}
-TARGETS = SHIPPED | PEERS
 LITERT = {"ref": "litert", "opt": "ruy", "xnnpack": "float32"}
 REFERENCE_KERNELS = LITERT | {"opt": "litert"}
 
@@ -47,8 +45,6 @@ OUT_OF_SCOPE = {
     "c_requantize requantize_int64_acc_reduced_multiplier cmsis": "its doubled intermediate "
     "wraps in int32, which TFLite Micro's does not",
     "c_requantize xnn_qu8 rndnu16": "rounds to 16 bits in between",
-    "tflite_quantize_float cases": "takes floats",
-    "tflite_pad cases": "moves stored integers: no arithmetic",
     "tflite_add cases opt": "a vector kernel: one result of 600 differs from the reference",
     "tflite_leaky_relu cases xnnpack": "a form of its own: multipliers of 8 bits",
     "tflite_quantize_requant cases int8 xnnpack": "a conversion of its own",
@@ -63,10 +59,6 @@ OUT_OF_SCOPE = {
 """The one list of what is not compared, and why."""
 
 BY_OPS = {
-    "tflite_gelu cases",
-    "tflite_hard_swish cases",
-    "tflite_logistic cases",
-    "tflite_tanh cases",
     "tosa_ops cases table",
     "ort_qlinear cases QLinearAdd",
     "ort_qlinear cases QLinearAveragePool",
@@ -82,26 +74,6 @@ BY_OPS = {
 def q31(pair):
     """[multiplier, TFLite's exponent] as multiplier and total right shift."""
     return pair[0], 31 - pair[1]
-
-
-def real(tensor):
-    return [float(float32(scale)) for scale in tensor["scale_f32_hex"]]
-
-
-def roles(record):
-    """in0, in1, in2, out: their scale, zero point and levels where they are given."""
-    found = {each["role"]: {**each, "real": None} for each in record["tensors"]}
-    fed = [each for each in found.values() if each["const"] is None and each["role"] != "out"]
-    for each, feed in zip(fed, record["feeds"], strict=True):
-        each["level"] = np.array(feed) - each["zp"]
-    for each in found.values():
-        if each["scale_f32_hex"]:
-            each["real"] = real(each)[0]
-    return found
-
-
-def stored(level, y, low=-128, high=127):
-    return saturate(level, y["zp"], low, high)
 
 
 def of_accumulators(record, target):
@@ -137,34 +109,6 @@ def multiplier_of(record, target):
     return [multiplier, 31 - shift]
 
 
-def of_dense(record, target):
-    t, acc = roles(record), np.array(record["params"]["acc"])
-    scales = [t["in0"]["real"] * each / t["out"]["real"] for each in real(t["in1"])]
-    pairs = np.array([target.scale_to_multiplier(scale) for scale in scales])
-    shape = np.shape(record.get("expected_all") or record["expected"]["ref"])
-    return stored(target.requantize(acc, *pairs.T), t["out"]).reshape(shape)
-
-
-def of_gemm(record, target):
-    t, acc = roles(record), np.array(record["params"]["acc"])
-    (w_scale,) = {*real(t["in1"])}
-    scale = target.real_scale("IntGemm", (t["in0"]["real"], w_scale), t["out"]["real"])
-    levels = GEMM_FORMS[target.gemm].levels(acc, scale, target)
-    levels = np.where(levels == 1 << 31, -levels, levels)  # C++ leaves that to the processor
-    return stored(levels, t["out"]).reshape(1, -1)
-
-
-def of_add(record, target, sign=1):
-    t, form = roles(record), ADD_FORMS[target.add]
-    numbers = form.numbers(*(t[role]["real"] for role in ("in0", "in1", "out")), target)
-    operands = t["in0"]["level"], t["in1"]["level"]
-    return stored(form.levels(*operands, numbers, target.rounding, sign), t["out"])
-
-
-def of_sub(record, target):
-    return of_add(record, target, sign=-1)
-
-
 def of_c_add(record, target):
     form = ADD_FORMS[target.add]
     numbers = form.numbers(*(record[scale] for scale in ("s1", "s2", "so")), target)
@@ -173,114 +117,12 @@ def of_c_add(record, target):
     return stored(form.levels(a, b, numbers, target.rounding, 1), {"zp": record["zo"]})
 
 
-def of_mul(record, target):
-    t = roles(record)
-    a, b, y = (t[role] for role in ("in0", "in1", "out"))
-    scale = target.real_scale("IntMul", (a["real"], b["real"]), y["real"])
-    pair = target.elementwise_multiplier(scale)
-    return stored(target.requantize(a["level"] * b["level"], *pair), y)
-
-
-def of_rescale(record, target):
-    t = roles(record)
-    x, y = t["in0"], t["out"]
-    pair = target.scale_to_multiplier(x["real"] / y["real"])
-    return stored(target.requantize(x["level"], *pair), y)
-
-
-def of_relu(record, target, highest=np.inf):
-    t = roles(record)
-    x, y = t["in0"], t["out"]
-    scale = target.real_scale("Relu", (x["real"],), y["real"])
-    level = target.requantize(x["level"], *target.scale_to_multiplier(scale))
-    high = min(127, y["zp"] + np.rint(highest / y["real"]))
-    return stored(level, y, max(-128, y["zp"]), int(high))
-
-
-def of_relu6(record, target):
-    return of_relu(record, target, highest=6)
-
-
-def of_leaky_relu(record, target):
-    t, alpha = roles(record), float(float32(record["params"]["alpha_f32_hex"][0]))
-    x, y = t["in0"], t["out"]
-    form = SLOPE_FORMS[target.slopes]
-    numbers = form.numbers("LeakyRelu", x["real"], y["real"], [1], alpha, target)
-    return stored(sloped(x["level"], numbers, target.rounding), y)
-
-
 def of_c_leaky_relu(record, target):
     """The kernel alone: who wrote the record derived the multipliers it gave it in double."""
     given = [q31(record[name]) for name in ("mult_identity", "mult_alpha")]
     numbers = Slopes(given[0], given[1:], [1])
     x = np.arange(-128, 128) - record["in_zp"]
     return stored(sloped(x, numbers, target.rounding), {"zp": record["out_zp"]})
-
-
-def of_prelu(record, target):
-    t = roles(record)
-    x, slope, y = (t[role] for role in ("in0", "in1", "out"))
-    codes = (np.ravel(slope["const"]) - slope["zp"]).tolist()
-    form = SLOPE_FORMS[target.slopes]
-    numbers = form.numbers("PRelu", x["real"], y["real"], codes, slope["real"], target)
-    return stored(sloped(x["level"], numbers, target.rounding), y)
-
-
-def of_mean(record, target):
-    t, axes = roles(record), tuple(record["params"]["axes"])
-    x, y, form = t["in0"], t["out"], MEAN_FORMS[target.mean]
-    cells = int(np.prod([x["level"].shape[axis] for axis in axes]))
-    pair = form.numbers(x["real"] / y["real"], cells, target)
-    sums = x["level"].sum(axis=axes, keepdims=record["params"]["keep_dims"])
-    return stored(form.levels(sums, cells, pair, target.rounding), y)
-
-
-def windows(level, kernel, stride, pads):
-    """Each position with the sum of its cells and their number; channels last."""
-    top, left, bottom, right = pads
-    padded = np.pad(level, [(0, 0), (top, bottom), (left, right), (0, 0)])
-    there = np.pad(np.ones_like(level), [(0, 0), (top, bottom), (left, right), (0, 0)])
-    sizes = [(n - k) // stride + 1 for n, k in zip(padded.shape[1:3], kernel, strict=True)]
-    for row, column in product(*map(range, sizes)):
-        rows = slice(row * stride, row * stride + kernel[0])
-        columns = slice(column * stride, column * stride + kernel[1])
-        cells = int(there[0, rows, columns, 0].sum())
-        yield row, column, padded[:, rows, columns].sum(axis=(1, 2)), cells
-
-
-def pooled(level, kernel, stride, pads, target):
-    form, found = POOL_FORMS[target.average_pool], {}
-    for row, column, sums, cells in windows(level, kernel, stride, pads):
-        pair = form.numbers(1, cells, target)
-        found[row, column] = form.levels(sums, cells, pair, target.rounding)
-    rows, columns = (max(at) + 1 for at in zip(*found, strict=True))
-    grid = [[found[row, column] for column in range(columns)] for row in range(rows)]
-    return np.moveaxis(np.array(grid), 2, 0)
-
-
-def of_average_pool(record, target):
-    t, p = roles(record), record["params"]
-    x, y, pads = t["in0"]["level"], t["out"], [0, 0, 0, 0]
-    if p["padding"] == "SAME":
-        for axis in (0, 1):
-            size = x.shape[axis + 1]
-            missing = max((-(-size // p["stride"]) - 1) * p["stride"] + p["k"][axis] - size, 0)
-            pads[axis], pads[axis + 2] = missing // 2, missing - missing // 2
-    low = y["zp"] if p["fused_act"] == "RELU" else -128
-    zero = {"zp": 0}  # TFLite averages stored integers: input and output are alike
-    level = pooled(x + y["zp"], p["k"], p["stride"], pads, target)
-    return stored(level, zero, low)
-
-
-def softmaxed(x, scale):
-    given = np.array(softmax_exponentials(scale), np.int32), *np.int8([-128, -128, 127])
-    return OPS["GemmlowpSoftmax"].reference(np.int8(x), *given, axis=-1)
-
-
-def of_softmax(record, _target):
-    t = roles(record)
-    assert (t["out"]["real"], t["out"]["zp"]) == (1 / 256, -128)
-    return softmaxed(record["feeds"][0], t["in0"]["real"])
 
 
 def of_c_softmax(record, _target):
@@ -470,6 +312,18 @@ KINDS = {
     },
     "tflite_quantize_requant cases uint8": dict.fromkeys(LITERT, ("litert", of_rescale)),
     "tflite_quantize_requant cases int16": dict.fromkeys(LITERT, ("litert", of_rescale)),
+    "tflite_pad cases": dict.fromkeys(LITERT, ("litert", of_pad)),
+    "tflite_quantize_float cases": {
+        "ref": ("litert", quantized("half_away")),
+        "opt": ("litert", quantized("half_to_even", by_inverse=True)),
+        "xnnpack": ("litert", quantized("half_to_even", by_inverse=True)),
+    },
+    "tflite_gelu cases": dict.fromkeys(LITERT, ("litert", table_of("y = Gelu (x)"))),
+    "tflite_hard_swish cases": dict.fromkeys(
+        LITERT, ("litert", table_of("y = HardSwish (x)"))
+    ),
+    "tflite_logistic cases": dict.fromkeys(LITERT, ("litert", table_of("y = Sigmoid (x)"))),
+    "tflite_tanh cases": dict.fromkeys(LITERT, ("litert", table_of("y = Tanh (x)"))),
     "tflite_relu cases": dict.fromkeys(LITERT, ("litert", of_relu)),
     "tflite_relu6 cases": dict.fromkeys(LITERT, ("litert", of_relu6)),
     "tflite_requantize_conv2d_per_channel cases": {

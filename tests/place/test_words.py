@@ -157,7 +157,7 @@ def test_a_rule_that_says_nothing_is_an_error(types, said):
         quantized(types)
 
 
-@pytest.mark.parametrize("target", ["tflm", "litert", "bm1684x"])
+@pytest.mark.parametrize("target", ["tflite-single", "bm1684x"])
 def test_a_target_without_sums_of_16_bits_has_none(target):
     with pytest.raises(UsageError, match=f"tensor_types.*{target}"):
         quantized("r=int16", target=target)

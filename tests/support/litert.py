@@ -44,7 +44,8 @@ class Stored:
 class SingleOp:
     """One operator: the name and version of its code, options by field, tensors in order.
 
-    Tensors without values are fed, in order, for each of ``feeds``.
+    Tensors without values are fed, in order, for each of ``feeds``. ``requantized``: what the
+    operator reads in place of each input, which a QUANTIZE makes of it, or None.
     """
 
     code: str
@@ -54,6 +55,7 @@ class SingleOp:
     version: int = 1
     options: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
+    requantized: Sequence[Stored | None] = ()
 
 
 def interpreted(ops: Sequence[SingleOp], resolver: str = "BUILTIN_REF") -> list[list[Any]]:

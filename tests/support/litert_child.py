@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tests.support.litert import SingleOp, Stored
 
-TYPES = {"int8": 9, "int16": 7, "int32": 2, "float32": 0}
+TYPES = {"int8": 9, "int16": 7, "int32": 2, "int64": 4, "float32": 0}
 
 
 def tensor(stored: Stored, place: int, buffers: list[Any]) -> Any:
@@ -33,28 +33,45 @@ def tensor(stored: Stored, place: int, buffers: list[Any]) -> Any:
     return found
 
 
-def written(op: SingleOp) -> bytes:
-    """The model of one operator."""
-    buffers = [schema.BufferT()]
-    tensors = [
-        tensor(each, place, buffers) for place, each in enumerate([*op.inputs, op.output])
-    ]
-    code, operator = schema.OperatorCodeT(), schema.OperatorT()
-    code.builtinCode = getattr(schema.BuiltinOperator, op.code)
-    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), op.version
-    operator.inputs = np.arange(len(op.inputs), dtype=np.int32)
-    operator.outputs = np.array([len(op.inputs)], np.int32)
-    if op.options:
-        operator.builtinOptionsType = getattr(schema.BuiltinOptions, op.options)
-        operator.builtinOptions = getattr(schema, f"{op.options}T")()
-        for name, value in op.given.items():
+def code_of(name: str, version: int) -> Any:
+    """The schema's code of an operator."""
+    code = schema.OperatorCodeT()
+    code.builtinCode = getattr(schema.BuiltinOperator, name)
+    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), version
+    return code
+
+
+def operator_of(index: int, inputs: list[int], output: int, options: str, given: Any) -> Any:
+    """The schema's operator with the code at ``index``."""
+    operator = schema.OperatorT()
+    operator.opcodeIndex = index
+    operator.inputs, operator.outputs = np.int32(inputs), np.int32([output])
+    if options:
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, options)
+        operator.builtinOptions = getattr(schema, f"{options}T")()
+        for name, value in given.items():
             setattr(operator.builtinOptions, name, value)
+    return operator
+
+
+def written(op: SingleOp) -> bytes:
+    """The model of one operator, and of those that requantize its inputs."""
+    buffers, output = [schema.BufferT()], len(op.inputs)
+    stored, operators, read = [*op.inputs, op.output], [], [*range(output)]
+    for place, each in enumerate(op.requantized):
+        if each is not None:
+            read[place] = len(stored)
+            stored.append(each)
+            operators.append(operator_of(1, [place], read[place], "QuantizeOptions", {}))
+    operators.append(operator_of(0, read, output, op.options, op.given))
     graph = schema.SubGraphT()
-    graph.tensors, graph.operators = tensors, [operator]
+    graph.tensors = [tensor(each, place, buffers) for place, each in enumerate(stored)]
+    graph.operators = operators
     graph.inputs = np.array([i for i, t in enumerate(op.inputs) if t.values is None], np.int32)
-    graph.outputs = operator.outputs
+    graph.outputs = np.int32([output])
     model = schema.ModelT()
-    model.version, model.operatorCodes, model.subgraphs = 3, [code], [graph]
+    model.version, model.subgraphs = 3, [graph]
+    model.operatorCodes = [code_of(op.code, op.version), code_of("QUANTIZE", 1)]
     model.buffers = buffers
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")

@@ -69,8 +69,7 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     is_wide, bits = "int16" in (x.dtype, y.dtype), target.multiplier_bits
-    has_rule = target.average_pool == "reciprocal" and takes_words(target)
-    if is_wide and not (target.average_pool == "requantized" or has_rule):
+    if is_wide and not (target.average_pool == "requantized" or takes_words(target)):
         raise DifferenceError("its target has no pools of 16 bits")
     if is_wide:  # products with sums are integers that double holds
         bits = min(bits, _DOUBLE_BITS - _sum_bits(x, prod(expected["kernel_shape"])))

@@ -17,10 +17,23 @@ _MATRICES = ("IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul")
 _TWO_STEPS = ("tflite_double", "ruy")
 _IN_FLOAT = {"half_to_even_in_double": np.float64, "half_to_even_in_float32": np.float32}
 _NOTICED = Fraction(1, 1 << 32)
+_OF_WORDS_OTHERWISE = (
+    "quantize_multiplier",
+    "quantize_multiplier_single",
+    "quantize_multiplier_reduced",
+    "tosa",
+)
 
 
-def expected_rounding(target: Target) -> NodeRounding:
+def has_word_rule(op: str, reads_words: bool, target: Target) -> bool:
+    """Whether a sum of products is by the rules of its target for those that read 16 bits."""
+    return op in _MATRICES and reads_words and target.word_multiplier is not None
+
+
+def expected_rounding(target: Target, by_word_rule: bool = False) -> NodeRounding:
     """The attribute of nodes: products in floats are compared with half to even."""
+    if by_word_rule and target.word_rounding is not None:
+        return next(each for each in NODE_ROUNDINGS if each == target.word_rounding)
     if target.rounding in _IN_FLOAT:
         return "half_to_even"
     return next(each for each in NODE_ROUNDINGS if each == target.rounding)
@@ -58,10 +71,9 @@ def word_pairs(
     ``reads_words``: sums by the target's rule for these, if it has one, whose levels int32
     holds.
     """
-    if target.word_multiplier is None:
-        if target.multiplier in ("quantize_multiplier", "quantize_multiplier_single", "tosa"):
-            raise DifferenceError("its target multiplies 16 bits in another form")
-    elif op in _MATRICES and reads_words:
+    if target.word_multiplier is None and target.multiplier in _OF_WORDS_OTHERWISE:
+        raise DifferenceError("its target multiplies 16 bits in another form")
+    if has_word_rule(op, reads_words, target):
         multiplier, shift = expected_pairs(op, scales, y, cells, target, of_words=True)
         if any(
             (reach * m >> s) + 1 >= 1 << 31
@@ -204,11 +216,12 @@ def expected_pair(
 ) -> tuple[int, int]:
     """The pair on a node. Raises DifferenceError if there is none."""
     multiplier, shift = rule_pair(scale, target, elementwise, of_words)
-    if target.rounding in _TWO_STEPS:
+    rounding = expected_rounding(target, of_words)
+    if rounding in _TWO_STEPS:
         return multiplier, shift
     if shift < 1:
         multiplier, shift = multiplier << (1 - shift), 1
-    largest = 61 if expected_rounding(target) == "half_to_even" else 62
+    largest = 61 if rounding == "half_to_even" else 62
     while not multiplier % 2 and (multiplier >= 1 << 31 or shift > largest):
         multiplier, shift = multiplier // 2, shift - 1
     if multiplier >= 1 << 31 or not 1 <= shift <= largest:
@@ -255,6 +268,7 @@ _SHIFTS = {
     "nearest": range(1, 62),
     "quantize_multiplier": range(63),
     "quantize_multiplier_single": range(1, 63),
+    "quantize_multiplier_reduced": range(8, 47),
     "tosa": range(2, 63),
     "get_scale_and_shift": range(-32, 31),
     "get_scale_and_shift_positive": range(31),
@@ -269,6 +283,10 @@ def _derived(scale: Fraction, rule: str, bits: int, shifts: range) -> tuple[int,
         return _nearest(scale, bits, shifts[-1])
     if rule.startswith("get_scale_and_shift"):
         return _least_error(scale, bits, shifts[-1], -32 if rule.endswith("shift") else 0)
+    if rule == "quantize_multiplier_reduced":
+        whole, shift = _derived(scale, "quantize_multiplier", 31, range(63))
+        upper = (whole + 2**15) // 2**16
+        return upper - (upper == 2**15), shift - 16
     real = Fraction(float(scale))
     if rule == "rshift_and_multiplier":
         for shift in range(shifts.stop):

@@ -34,6 +34,7 @@ from qpasses.checking.rules.check_multipliers import (
     check_computes,
     expected_pairs,
     expected_rounding,
+    has_word_rule,
     nearest_to_sums,
     real_scale,
     scaled_pairs,
@@ -335,8 +336,9 @@ def check_requantized(
 ) -> Iterator[str]:
     """Attributes, multiplier, shift, zero point, clamps and record of a requantized sum."""
     target, y = site.settings.target, scales_of(site.any_y)
-    is_scaled = site.node.op == "IntGemm" and target.gemm == "scaled"
-    rounding = "half_away" if is_scaled else expected_rounding(target)
+    by_word_rule = has_word_rule(site.node.op, _reads_words(site), target)
+    is_scaled = site.node.op == "IntGemm" and target.gemm == "scaled" and not by_word_rule
+    rounding = "half_away" if is_scaled else expected_rounding(target, by_word_rule)
     attributes, lacking = {**attributes, "rounding": rounding}, list[int]()
     stated = {name: v for name, v in site.node.attrs.items() if name != "bias_rests"}
     yield from unlike_attributes(stated, attributes)

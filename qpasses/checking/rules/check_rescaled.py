@@ -1,7 +1,6 @@
 """IntRescale, IntRescaledAdd and IntRescaledSub: the numbers of operands and of the sum."""
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 import numpy as np
 
@@ -14,7 +13,11 @@ from qpasses.checking.meaning import (
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
-from qpasses.checking.rules.check_multipliers import expected_pair, expected_rounding
+from qpasses.checking.rules.check_multipliers import (
+    expected_pair,
+    expected_rounding,
+    real_scale,
+)
 from qpasses.checking.rules.check_pairs import operands
 
 
@@ -51,7 +54,8 @@ def int_rescale(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, {"rounding": expected_rounding(target)})
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, chain)
-    pair = expected_pair(Fraction(x.scale) / Fraction(y.scale), target, elementwise=True)
+    scale = real_scale("Relu" if chain else "Quantize", [x.scale], y.scale, target)
+    pair = expected_pair(scale, target, elementwise=True)
     for name, value in zip(("multiplier", "shift"), pair, strict=True):
         yield from unlike(name, site.given[name], np.array(value, np.int32))
 

@@ -1,7 +1,5 @@
 """Sums of 16 bits and the way back to 8: multipliers and shifts."""
 
-from fractions import Fraction
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,11 +35,15 @@ def stream_multipliers(
 
 
 def rescale_numbers(
-    x: Quantization, y: Quantization, target: Target
+    op: str, x: Quantization, y: Quantization, target: Target
 ) -> dict[str, NDArray[np.int32]]:
-    """Multiplier and shift of IntRescale; raises UsageError where the target has none."""
+    """Multiplier and shift of IntRescale; raises UsageError where the target has none.
+
+    ``op`` is Quantize or Relu, as ``Target.real_scale`` takes it.
+    """
     ends = np.array([end - x.zero_point for end in x.type_limits], np.int64)
-    pair = node_multiplier(Fraction(x.scale) / Fraction(y.scale), target, elementwise=True)
+    scale = target.real_scale(op, (x.scale,), y.scale)
+    pair = node_multiplier(scale, target, elementwise=True)
     check_unwrapped(ends, pair, target)
     names = "multiplier", "shift"
     return {name: np.array(v, np.int32) for name, v in zip(names, pair, strict=True)}

@@ -18,7 +18,12 @@ from qpasses.lowering.numbers.multiplier_search import Choice
 
 _SATURATING = 18
 """From so many bits on, a scale beyond multipliers takes each sum but 0 beyond 16 bits."""
-OTHER_FORMS = ("quantize_multiplier", "quantize_multiplier_single", "tosa")
+OTHER_FORMS = (
+    "quantize_multiplier",
+    "quantize_multiplier_single",
+    "quantize_multiplier_reduced",
+    "tosa",
+)
 """Rules of TFLite and TOSA, which have multipliers of their own for 16-bit products."""
 
 _LEVELS = 1 << 31
@@ -105,6 +110,14 @@ def _must_have_form(target: Target) -> None:
         )
 
 
+def unlike_widths(target: Target, op: str, *types: str) -> str:
+    """Why a target with ``word_ends`` alike has no ``op`` between such types, or nothing."""
+    widths = {each == "int16" for each in types}
+    if target.word_ends != "alike" or len(widths) < 2:
+        return ""
+    return f"target {target.name!r} has no {op} between tensors of 8 and of 16 bits"
+
+
 def is_nearest(target: Target, elementwise: bool) -> bool:
     """Whether multipliers are the nearest, whatever shift they need."""
     usual = (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT)
@@ -121,9 +134,11 @@ def word_multipliers(
 ) -> Choice:
     """The same for sums of products, one for each scale, all of as many bits.
 
-    Raises UsageError where the target rounds twice, which takes sums of 32 bits.
+    Raises UsageError where the target rounds them twice, which takes sums of 32 bits.
     """
-    if target.multiplier not in OTHER_FORMS and target.rounding in LAST_STEP:
+    has_rule = target.word_rounding is not None and reads_words and not elementwise
+    is_ruled = target.multiplier in OTHER_FORMS and target.word_multiplier is None
+    if not (has_rule or is_ruled) and target.rounding in LAST_STEP:
         raise UsageError(
             f"rounding = {target.rounding!r} of target {target.name!r} takes sums of 32 bits, "
             "those of 16-bit integers have more"
