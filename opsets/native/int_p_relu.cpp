@@ -27,6 +27,7 @@ struct Slopes {
     Shape shape;
     std::vector<Slope> all;
     std::vector<uint8_t> tables;
+    std::vector<double> factors; /* of slopes without tables, if double holds their products */
 
     bool are_bytes() const { return is_byte(type) && is_byte(y_type); }
 
@@ -61,9 +62,51 @@ void look_up_each(const Context &context, const Slopes &given, const Broadcast &
     });
 }
 
+constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
+
+/* The nearest integer, of a number that is one of up to 48 bits over a power of two. */
+inline double nearest(double value, Rounding rounding) {
+    if (rounding == Rounding::HALF_TO_EVEN)
+        return value + MAGIC - MAGIC;
+    const bool is_turned = rounding == Rounding::HALF_AWAY && value < 0;
+    const double raised = (is_turned ? -value : value) + 0.5, whole = raised + MAGIC - MAGIC;
+    const double floor = whole > raised ? whole - 1.0 : whole;
+    return is_turned ? -floor : floor;
+}
+
+/* By products in double: 17 bits by 31, whose quotients by powers of two are exact. */
+template <typename X, typename Y>
+void scale_each(const Context &context, const Slopes &given, const Broadcast &both,
+                const Tensor &x, void *y) {
+    const double zero = static_cast<double>(given.x_zero), above = given.above.factor();
+    const double y_zero = static_cast<double>(given.ends.zero);
+    const double low = static_cast<double>(given.ends.low), high = static_cast<double>(given.ends.high);
+    const Rounding rounding = given.above.rounding.usual.last;
+    both.runs(context, [&](const Run &run) {
+        const X *from = x.as<X>() + run.a;
+        const double *factors = given.factors.data() + run.b;
+        Y *to = static_cast<Y *>(y) + run.y;
+        for (int64_t k = 0; k < run.count; k++) {
+            const double level = static_cast<double>(from[k * run.a_step]) - zero;
+            const double factor = level < 0 ? factors[k * run.b_step] : above;
+            const double stored = nearest(level * factor, rounding) + y_zero;
+            const double raised = stored < low ? low : stored;
+            to[k] = static_cast<Y>(static_cast<int32_t>(raised > high ? high : raised));
+        }
+    });
+}
+
 /* The same where an end has 16 bits. */
 void look_up_words(const Context &context, const Slopes &given, const Broadcast &both,
                    const Tensor &x, void *y) {
+    if (!given.factors.empty() && given.type == INT16)
+        return of_bits(given.y_type, "y", [&](auto code) { /* bits of int8 are those of uint8 */
+            scale_each<int16_t, decltype(code)>(context, given, both, x, y);
+        });
+    if (!given.factors.empty())
+        return of_codes(given.type, "x", [&](auto code) {
+            scale_each<decltype(code), int16_t>(context, given, both, x, y);
+        });
     if (is_byte(given.type))
         look_up_each<uint8_t, uint16_t>(context, given, both, x, y);
     else if (is_byte(given.y_type))
@@ -101,7 +144,7 @@ template <bool IS_CODED> struct PRelu {
         of_stored(inputs(1).type, "a zero point", [](auto) {});
         of_stored(inputs(END).type, "a zero point", [](auto) {});
         Slopes found = {inputs(1).type, inputs(END).type, number(1), {rounding, number(2), number(3)},
-                        {number(END), number(END + 1), number(END + 2)}, {}, {}, {}};
+                        {number(END), number(END + 1), number(END + 2)}, {}, {}, {}, {}};
         if (found.y_type != found.type && (IS_CODED || found.are_bytes()))
             fail("a slope changes the type of codes");
         const Tensor m = inputs(SLOPE), shift = inputs(SLOPE + 1), code = inputs(CODE);
@@ -117,8 +160,12 @@ template <bool IS_CODED> struct PRelu {
                                  IS_CODED ? number_at(code, found.shape, k) : 1, sign});
         }
         const int64_t entries = found.entries();
-        if (count > MOST_TABLES || (!found.are_bytes() && count * entries > MOST_ENTRIES))
+        if (count > MOST_TABLES || (!found.are_bytes() && count * entries > MOST_ENTRIES)) {
+            if (!IS_CODED && !rounding.is_in_double && !rounding.usual.is_twice)
+                for (const Slope &each : found.all)
+                    found.factors.push_back(each.scale.factor());
             return found;
+        }
         found.tables.resize(count * entries * (is_byte(found.y_type) ? 1 : 2));
         for (int64_t place = 0; place < count * entries; place++)
             store(found.y_type, found.of(found.all[place / entries], place % entries),

@@ -37,6 +37,9 @@ struct Rescaling {
         must_be_from(multiplier, -0x80000000LL, 0x80000000LL, "a multiplier");
     }
 
+    /* multiplier / 2**shift, which double holds. */
+    double factor() const { return std::ldexp(static_cast<double>(multiplier), static_cast<int>(-shift)); }
+
     /* Of a value of up to 90 bits. */
     int64_t operator()(Wide value) const {
         if (rounding.is_in_double)

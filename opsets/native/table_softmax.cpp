@@ -233,7 +233,7 @@ struct TableSoftmax16 {
         void *y = context.output(0, x.shape);
         const auto tables = prepared.of(context);
         const Quotients common = tables->quotients(rounding);
-        of_stored(tables->type, "TableSoftmax16: y_zero", [&](auto t) {
+        of_bits(tables->type, "TableSoftmax16: y_zero", [&](auto t) {
             using T = decltype(t);
             each_row_of<int16_t>(context, x, axis, static_cast<T *>(y),
                                  [&](const int16_t *from, int64_t cells, T *to) {
