@@ -271,8 +271,8 @@ def test_targets_without_sums_of_16_bits_refuse_them(tmp_path):
     onnx.save(net, tmp_path / "m.onnx")
     np.savez(tmp_path / "s.npz", x=np.concatenate([each["x"] for each in feeds]))
     given = ["quantize", tmp_path / "m.onnx", "--data", tmp_path / "s.npz"]
-    given += ["-o", tmp_path / "o.onnx", "--target", "tflite"]
+    given += ["-o", tmp_path / "o.onnx", "--target", "tflite-single"]
     for asked in (["--accuracy", "best"], ["--min-sqnr", "30"], ["--tensor-types", "x=int16"]):
         ended = run(*given, *asked)
-        assert ended.code == 2 and "'tflite', which has no sums of 16 bits" in ended.err
+        assert ended.code == 2 and "'tflite-single', which has no sums of 16 bits" in ended.err
         assert not (tmp_path / "o.onnx").exists()
