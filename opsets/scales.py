@@ -59,11 +59,6 @@ _MIXED: Mapping[str, Derive] = {
     "IntMatMul": _product_in_float32,
     "IntMul": _in_float32,
 }
-_TFLM: Mapping[str, Derive] = {
-    "IntGemm": _product_in_float32,
-    "IntMatMul": _product_in_float32,
-    "LeakyRelu": _in_float32,
-}
 _LITERT: Mapping[str, Derive] = {
     "IntMatMul": _product_in_float32,
     "IntMul": _in_float32,
@@ -89,12 +84,6 @@ SCALES: Mapping[str, ScaleRule] = MappingProxyType(
             "Mul all in float32: what files and models of target tflite said before tflm",
             "TFLite Micro and LiteRT, mixed",
             _by_op(_MIXED),
-        ),
-        "tflm": ScaleRule(
-            "the product over s_y, in double; of Gemm and MatMul the product in float32; of "
-            "LeakyRelu all in float32",
-            "TFLite Micro, in the functions Prepare of its kernels",
-            _by_op(_TFLM),
         ),
         "litert": ScaleRule(
             "the product over s_y, in double; of MatMul the product in float32; of Mul, Relu, "

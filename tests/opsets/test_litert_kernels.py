@@ -141,8 +141,8 @@ def batched(rng, target):
 
 
 KERNELS = {
-    # whether TFLite Micro derives the multiplier in other types
-    leaky_relu: False,
+    # whether TFLite Micro, all in double, gives other codes at these scales
+    leaky_relu: True,
     p_relu: True,
     relu: True,
     quantize: False,

@@ -134,7 +134,6 @@ def nearest_to_sums(
 _PRODUCT_ONLY = {
     "product_in_float32": None,
     "tflite": ("IntGemm", "IntMatMul"),
-    "tflm": ("IntGemm", "IntMatMul"),
     "litert": ("IntMatMul",),
 }
 """By rule of scales: the ops, or all, whose product alone is in float32."""
@@ -142,7 +141,6 @@ _PRODUCT_ONLY = {
 _ALL_IN_FLOAT32 = {
     "float32": None,
     "tflite": ("IntMul",),
-    "tflm": ("LeakyRelu",),
     "litert": ("IntMul", "Relu", "LeakyRelu", "PRelu"),
 }
 
