@@ -17,9 +17,6 @@ TFLM = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	iree-base-compiler iree-base-runtime \
 	|| echo "no IREE for this machine"
-LITERT = $(BIN)/python -m pip install -qq --disable-pip-version-check \
-	ai-edge-litert flatbuffers \
-	|| echo "no ai-edge-litert for this machine"
 BUILT = pyproject.toml $(wildcard calibration/*.c opsets/native/*.cpp opsets/native/*.h)
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
