@@ -9,6 +9,7 @@ import qpasses
 from qpasses.analysis.noise import Outputs
 from qpasses.jobs.trying import is_beyond_chance
 from tests.support.small_models import model, numbers
+from tests.support.thoroughness import only_thorough
 
 W, V = numbers(4, 4, 1, 1), numbers(8, 8)
 VECTORS = [{"x": numbers(2, 8, seed=seed)} for seed in range(8)]
@@ -136,6 +137,7 @@ def test_ranges_have_the_names_that_overrides_take(tmp_path):
     assert qpasses.quantize(original, feeds, calibration_overrides=wanted).verdict == "ok"
 
 
+@only_thorough
 def test_each_quarter_of_few_samples_judges_what_the_others_make():
     text = "g (float[2, 8] x) => (float[2, 8] y) { a = Sigmoid (x) y = MatMul (a, v) }"
     original = model(text, v=V)

@@ -106,8 +106,8 @@ def test_best_goes_with_other_options(options):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"target": "tflite", "min_sqnr": 30.0}, "min_sqnr.*tflite.*16 bits"),
-        ({"target": "tflite", "accuracy": "best"}, "accuracy 'best'.*tflite"),
+        ({"target": "bm1684x", "min_sqnr": 30.0}, "min_sqnr.*bm1684x.*16 bits"),
+        ({"target": "bm1684x", "accuracy": "best"}, "accuracy 'best'.*bm1684x"),
         (
             {"accuracy": "best", "emit": "tosa", "input_shape": ["x:8,16"]},
             "best.*emit 'tosa'.*target 'onnx', whose sums of 16 bits RESCALE does not scale",

@@ -247,8 +247,12 @@ def test_small_weights_do_not_saturate(monkeypatch):
 # Float arithmetic
 
 
+UNLIKE_FLOAT = ("litert", "words of litert", "words of tosa")
+"""Coefficients of ten bits, multipliers of 15, tensors stored anew: LiteRT and TOSA judge."""
+
+
 @pytest.mark.thinned
-@pytest.mark.parametrize("options", SETTINGS)
+@pytest.mark.parametrize("options", [each for each in SETTINGS if each not in UNLIKE_FLOAT])
 @pytest.mark.parametrize("body", BODIES)
 def test_every_stored_tensor_is_what_float_arithmetic_makes_of_the_codes(body, options):
     original = small(body)

@@ -12,6 +12,7 @@ import qpasses
 from tests.support.commands import MODEL, USAGE, assert_refused, run
 from tests.support.small_models import cnn, numbers, save
 from tests.support.spoiled import straight, straight_feeds
+from tests.support.thoroughness import only_thorough
 
 VERIFICATION = 1
 
@@ -171,6 +172,7 @@ def test_a_place_for_options_needs_that_they_are_tried(files, tmp_path):
     assert_refused(ended, USAGE, "--try")
 
 
+@only_thorough
 def test_the_options_that_are_left_are_a_configuration_file(files, tmp_path):
     config, output = tmp_path / "tried.toml", tmp_path / "o.onnx"
     ended = analyzed(files, "--try", "--seconds", 5, "--config-output", config)
@@ -192,6 +194,7 @@ def test_samples_are_left_out_by_name(files, tmp_path):
     assert_refused(analyzed(files, "--samples-to-exclude", ".*"), USAGE, "leave some")
 
 
+@only_thorough
 def test_pictures_are_tried_as_they_were_seen_and_the_file_says_how(tmp_path):
     folder, config = tmp_path / "pictures", tmp_path / "tried.toml"
     folder.mkdir()

@@ -32,7 +32,7 @@ from tests.support.op_cases import CASES, Case
 from tests.support.op_edges import edges_of
 from tests.support.small_models import model, numbers
 from tests.support.standard_nodes import STANDARD, side_by_side, standard_model
-from tests.support.thoroughness import THOROUGH, exactly
+from tests.support.thoroughness import THOROUGH, exactly, only_thorough
 from tests.support.tosa_nodes import Running, emitted_program, needs_tools, refusal, refusal_of
 
 WITH_WORDS = PRO_INT_8K.with_words()
@@ -98,6 +98,7 @@ def test_sums_of_int48_are_scaled_as_the_node_says(name, tmp_path):
     assert len(taken) > 4
 
 
+@only_thorough
 @needs_tools
 @pytest.mark.parametrize("name", LOWERED)
 def test_nodes_give_the_integers_of_the_reference_where_int16_is_held_as_itself(
@@ -110,8 +111,7 @@ def test_nodes_give_the_integers_of_the_reference_where_int16_is_held_as_itself(
             taken[label] = case
     if not taken:
         pytest.skip("it has no int16")
-    some = dict([*taken.items()][:: 1 if THOROUGH else 3])
-    compare(name, some, tmp_path, WITH_WORDS)
+    compare(name, taken, tmp_path, WITH_WORDS)
 
 
 @needs_tools
@@ -256,6 +256,7 @@ def test_a_small_layer_of_any_target_is_the_same(target):
     assert differing(net, feeds, found.model) == 0
 
 
+@only_thorough
 @needs_tools
 def test_best_is_written_as_tosa_and_gives_the_same_integers(tmp_path):
     net, feeds, found = made(BLOCK, tensor_types=[], accuracy="best")

@@ -274,4 +274,4 @@ def test_a_node_without_a_form_as_tosa_is_refused_by_name():
     feeds = [{"x": numbers(1, 2, 6, 6, seed=seed)} for seed in range(3)]
     wide = qpasses.quantize(model(text, opset=21), feeds, tensor_types=[".*=int16"]).model
     with pytest.raises(qpasses.QPassesError, match=r"IntMaxPool.*have no gaps"):
-        qpasses.export(wide, "tosa")
+        qpasses.export(wide, to="tosa", check=True)
