@@ -93,7 +93,6 @@ fuzz: $(VENV)/test  ## random float graphs, checked on exact integers: make fuzz
 
 COUNT = 40
 conformance: $(VENV)/test  ## new vectors by LiteRT's interpreter, targets beside them: make conformance COUNT=400 SEED=1
-	@$(LITERT)
 	@$(BIN)/python -m tests.bench.conformance --count $(COUNT) --seed $(SEED) $(CONFORMANCE)
 
 methods: $(VENV)/test  ## every calibration method on every integer model: docs/calibration.md

@@ -7,11 +7,8 @@ import numpy as np
 from opsets.fixed_point import rounding_shift
 from opsets.gemmlowp import LARGEST_SUM, LONGEST_ROW, ONE_OF_SUM, SUM_BITS
 from opsets.op import Constants
-from opsets.qpasses_v1 import OPS
-from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.problems import headroom, problem_of
-from qpasses.evidence.prove_published import differing, rows_of_all_kinds, stored_levels
+from qpasses.evidence.prove_published import softmax_evidence
 from qpasses.evidence.prove_softmax import exponentials, worst_sum
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Record
@@ -22,35 +19,12 @@ _LOST = Fraction(1, 1 << 17)
 
 def gemmlowp_softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """A bound for every row, and the body on rows of all kinds."""
-    entry, body = record.nodes[node.name], body_of(node, record)
+    entry, attributes = record.nodes[node.name], {"axis": node.attrs["axis"]}
     (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
-    problem, length = problem_of(node, given, record), entry.cells
-    if length > LONGEST_ROW:
-        problem = problem or f"its rows have more than {LONGEST_ROW} codes"
-    attributes = {"axis": node.attrs["axis"]}
-    rows = rows_of_all_kinds(given["y_zero"].dtype, length)
-    x = rows.reshape(*rows.shape, *[1] * (-attributes["axis"] - 1))
-    inputs = [x, *(given[name] for name in list(OPS[node.op].inputs)[1:])]
-    meaning = OPS[node.op].reference(*inputs, **attributes)
-    real = np.exp((rows - rows.max(axis=1, keepdims=True).astype(np.float64)) * x_scale)
-    shares = real / real.sum(axis=1, keepdims=True)
-    expected = stored_levels(shares, y_scale, given).reshape(meaning.shape)
-    gaps = np.abs(meaning.astype(np.int64) - expected)
-    bound, total = _bound(given, x_scale, y_scale, length), ONE_OF_SUM * length
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="bounded",
-        domain=rows.size,
-        mismatches=0 if problem else differing(node.op, body, inputs, attributes, meaning),
-        body=body.overload,
-        reference_moved=int((gaps > 0).sum()),
-        reference_max_lsb=int(bound + 1),
-        accumulator=(0, total),
-        headroom_bits=headroom(0, total),
-        bound=bound,
-        problem=problem,
-    )
+    is_long = entry.cells > LONGEST_ROW
+    problem = f"its rows have more than {LONGEST_ROW} codes" if is_long else ""
+    bound, total = _bound(given, x_scale, y_scale, entry.cells), ONE_OF_SUM * entry.cells
+    return softmax_evidence(node, given, record, attributes, bound, total, problem)
 
 
 def _bound(given: Constants, x_scale: float, y_scale: float, length: int) -> float:

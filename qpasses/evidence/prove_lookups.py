@@ -83,10 +83,8 @@ def lookup_interpolated_by_channel(
     problem = beyond(node, record, int(given["y_min"]), int(given["y_max"]))
     if not body.accepts(given, node.attrs):
         problem = f"body {body.overload!r} does not compute such a node"
-    numbers = _Numbers({name: given[name] for name in OPS[node.op].constants})
-    shown = None if problem else body
-    rounding = node.attrs["rounding"]
-    meaning, laid = OPS[node.op].reference, (axis, rank)
+    shown, laid, numbers = None if problem else body, (axis, rank), _numbers(given)
+    meaning, rounding = OPS[node.op].reference, node.attrs["rounding"]
     found = _compared(meaning, shown, numbers, laid, rounding, entry.function, x, y)
     return NodeEvidence(
         name=node.name,
@@ -105,17 +103,23 @@ def lookup_interpolated_by_channel(
 _BY_CHANNEL = "LutInterpolatedPerChannel"
 
 
-class _Numbers(dict[str, NDArray[Any]]):
-    """Constants by name, which compare by what they hold."""
+_Numbers = tuple[tuple[str, str, tuple[int, ...], bytes], ...]
+"""Constants by name, type, shape and content: what can be remembered by."""
 
-    def _content(self) -> tuple[Any, ...]:
-        return tuple((name, v.dtype.str, v.shape, v.tobytes()) for name, v in self.items())
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(self._content())
+def _numbers(given: Constants) -> _Numbers:
+    return tuple(
+        (name, each.dtype.str, each.shape, each.tobytes())
+        for name in OPS[_BY_CHANNEL].constants
+        for each in (given[name],)
+    )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Numbers) and self._content() == other._content()
+
+def _constants(numbers: _Numbers) -> dict[str, NDArray[Any]]:
+    return {
+        name: np.frombuffer(content, dtype).reshape(shape)
+        for name, dtype, shape, content in numbers
+    }
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class _Compared:
 def _compared(
     reference: Callable[..., NDArray[Any]],
     body: Body | None,
-    given: _Numbers,
+    numbers: _Numbers,
     laid: tuple[int, int],
     rounding: Rounding,
     text: str,
@@ -143,6 +147,7 @@ def _compared(
     ``laid``: along which axis of how many channels lie.
     """
     op, function, (axis, rank) = OPS[_BY_CHANNEL], Function.from_text(text), laid
+    given = _constants(numbers)
     stored, tables, wrong, apart, largest = codes(x), given["tables"], 0, 0, 0
     for start in range(0, len(tables), _AT_ONCE):
         some = range(start, min(start + _AT_ONCE, len(tables)))

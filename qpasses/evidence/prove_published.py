@@ -30,13 +30,28 @@ _SAFE = 1 + 2.0**-40
 
 def published_softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """Shiftmax and IBertSoftmax: a bound for every row, and the body on rows of all kinds."""
+    attributes, length = _attributes(node), record.nodes[node.name].cells
+    terms = share_terms(node.op, given, attributes)
+    (x_scale,), (y_scale,) = (record.nodes[node.name].scales[end] for end in "xy")
+    bound = share_bound(node.op, given, attributes, terms, x_scale, y_scale, length)
+    total = min(int(terms.max()) * length, LARGEST)
+    return softmax_evidence(node, given, record, attributes, bound, total)
+
+
+def softmax_evidence(
+    node: Node,
+    given: Constants,
+    record: Record,
+    attributes: Mapping[str, Any],
+    bound: float,
+    total: int,
+    problem: str = "",
+) -> NodeEvidence:
+    """``bound`` for every row, ``total`` for its sum, and the body on rows of all kinds."""
     entry, body = record.nodes[node.name], body_of(node, record)
     (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
-    problem, length = problem_of(node, given, record), entry.cells
-    attributes = _attributes(node)
-    terms = share_terms(node.op, given, attributes)
-    bound = share_bound(node.op, given, attributes, terms, x_scale, y_scale, length)
-    rows = rows_of_all_kinds(given["y_zero"].dtype, length)
+    problem = problem_of(node, given, record) or problem
+    rows = rows_of_all_kinds(given["y_zero"].dtype, entry.cells)
     x = rows.reshape(*rows.shape, *[1] * (-attributes["axis"] - 1))
     inputs = _inputs(node.op, given, x)
     meaning = OPS[node.op].reference(*inputs, **attributes)
@@ -44,7 +59,6 @@ def published_softmax(node: Node, given: Constants, record: Record) -> NodeEvide
     shares = real / real.sum(axis=1, keepdims=True)
     expected = stored_levels(shares, y_scale, given).reshape(meaning.shape)
     gaps = np.abs(meaning.astype(np.int64) - expected)
-    total = min(int(terms.max()) * length, LARGEST)
     return NodeEvidence(
         name=node.name,
         op=node.op,

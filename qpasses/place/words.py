@@ -235,10 +235,10 @@ class _Able:
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
         if id(node) in self._computing:
-            if node.op == "Softmax":
-                return self._softmax == "table"
             if node.op in self._target.byte_ops:
                 return False
+            if node.op == "Softmax":
+                return self._softmax == "table"
             if node.op in PAIRS and self._target.word_ends == "alike":
                 return len(activations(node)) == len(node.inputs)  # constants have 8 bits
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
