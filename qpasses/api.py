@@ -29,21 +29,19 @@ from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.vectors.vector_folder import Vectors
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
 from qpasses.evidence.summary import summarize
-from qpasses.ir.commands import (
-    AnalyzeOptions,
-    BenchOptions,
-    BisectOptions,
-    ExportOptions,
-    IntegerizeOptions,
-    OptOptions,
-    PreviewOptions,
-    QuantizeOptions,
-    VerifyOptions,
-)
+from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions
 from qpasses.ir.edges import Edges
 from qpasses.ir.graph import Graph
 from qpasses.ir.input_names import as_pairs
 from qpasses.ir.input_shape import as_texts
+from qpasses.ir.integer_commands import (
+    AnalyzeOptions,
+    BenchOptions,
+    BisectOptions,
+    ExportOptions,
+    PreviewOptions,
+    VerifyOptions,
+)
 from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.keywords import takes
 from qpasses.ir.native_sessions import has_kernels

@@ -14,7 +14,8 @@ from qpasses.analysis.walking import Analysis, analyze
 from qpasses.checking.inspection import Inspection, Row, inspect_model
 from qpasses.checking.verification import compared
 from qpasses.ir.choices import Analyze
-from qpasses.ir.commands import PageOptions, QuantizeOptions
+from qpasses.ir.command_options import PageOptions
+from qpasses.ir.commands import QuantizeOptions
 from qpasses.ir.edges import Edges
 from qpasses.ir.graph import Node, varies
 from qpasses.ir.progress import Progress

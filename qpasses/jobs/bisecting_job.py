@@ -7,7 +7,7 @@ from qpasses.checking.bisecting.bisect_dump import bisected
 from qpasses.checking.bisecting.bisection import Bisection
 from qpasses.checking.bisecting.dump_files import open_dump, paired
 from qpasses.checking.bisecting.stored_tensors import StoredTensors
-from qpasses.ir.commands import BisectOptions
+from qpasses.ir.integer_commands import BisectOptions
 from qpasses.jobs.feeding import real_samples
 from qpasses.load.integer_model import IntegerModel
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from calibration import Session
 from opsets.errors import UsageError
 from qpasses.analysis.walking import Example
-from qpasses.ir.commands import PageOptions
+from qpasses.ir.command_options import PageOptions
 from qpasses.load.arguments import Source
 from qpasses.load.functions import given_function
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from opsets.errors import UsageError
 from qpasses.ir.choices import ExportFormat
-from qpasses.ir.commands import ExportOptions
+from qpasses.ir.integer_commands import ExportOptions
 
 _SUFFIXES: Mapping[str, ExportFormat] = {".mlir": "tosa", ".tflite": "tflite"}
 

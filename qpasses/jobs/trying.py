@@ -22,8 +22,9 @@ from qpasses.analysis.findings import Change, Finding
 from qpasses.analysis.noise import Outputs
 from qpasses.checking.reference import reference_runs
 from qpasses.evidence.summary import summarize
-from qpasses.ir.commands import AnalyzeOptions, QuantizeOptions
+from qpasses.ir.commands import QuantizeOptions
 from qpasses.ir.edges import Edges, RealSession
+from qpasses.ir.integer_commands import AnalyzeOptions
 from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.options import GraphOptions
 from qpasses.ir.progress import Progress, no_progress

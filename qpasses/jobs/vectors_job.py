@@ -9,7 +9,7 @@ from qpasses.checking.bisecting.recomputed import Recomputed
 from qpasses.checking.bisecting.stored_tensors import StoredTensors
 from qpasses.emit.vectors.vector_folder import Sample, VectorFolder, Vectors
 from qpasses.emit.whole_folders import check_folder, write_folder
-from qpasses.ir.commands import ExportOptions
+from qpasses.ir.integer_commands import ExportOptions
 from qpasses.jobs.feeding import RealSamples, real_samples
 from qpasses.load.integer_model import IntegerModel
 

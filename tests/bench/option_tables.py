@@ -1,7 +1,8 @@
 """The tables of docs/options.md, read off the declared options."""
 
-from qpasses.ir.commands import COMMANDS, InspectCommand, PreviewOptions
+from qpasses.ir.commands import COMMANDS
 from qpasses.ir.declared import SWITCH, TEXTS, Declared, declared
+from qpasses.ir.integer_commands import InspectCommand, PreviewOptions
 from qpasses.ir.options import HEADINGS
 from qpasses.ir.terminal_options import PictureOptions, PrintOptions, TerminalOptions
 from tests.bench.markdown import table

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import qpasses
-from qpasses.ir.commands import CalibrateOptions, QuantizeOptions, VerifyOptions
+from qpasses.ir.commands import CalibrateOptions, QuantizeOptions
+from qpasses.ir.integer_commands import VerifyOptions
 from tests.support.small_models import cnn, pictures
 
 WRONG = [3, 3.5, b"x", [], {}, object(), np.zeros(3), True]

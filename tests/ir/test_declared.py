@@ -19,9 +19,9 @@ from qpasses.ir.commands import (
     ConvertOptions,
     OptOptions,
     QuantizeOptions,
-    VerifyOptions,
 )
 from qpasses.ir.declared import TEXTS, Options, declared, option
+from qpasses.ir.integer_commands import VerifyOptions
 from qpasses.ir.keywords import takes
 from qpasses.ir.options import HEADINGS
 from qpasses.ir.settings import Settings, usual_options
