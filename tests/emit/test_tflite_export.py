@@ -176,10 +176,12 @@ def test_the_command_line_says_what_was_written(tmp_path):
 # What the file takes and gives
 
 
-def loaded(made, **options):
+def loaded(made, types=(), **options):
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    content = b"".join(export(integer_of(made), to="tflite", **options).content())
+    content = b"".join(
+        export(integer_of(made, tensor_types=types), to="tflite", **options).content()
+    )
     resolver = OpResolverType.BUILTIN_REF
     found = Interpreter(model_content=content, experimental_op_resolver_type=resolver)
     found.allocate_tensors()
@@ -187,11 +189,13 @@ def loaded(made, **options):
 
 
 @needs_litert
+@pytest.mark.parametrize("types", [[], [".*=int16"]], ids=["bytes", "words"])
 @pytest.mark.parametrize("wanted", ["int8", "uint8", "float32"])
-def test_ends_have_the_type_that_is_asked_for_and_mean_the_same(wanted):
-    made = conv()
-    found, _ = loaded(made, inference_input_type=wanted, inference_output_type=wanted)
+def test_ends_have_the_type_that_is_asked_for_and_mean_the_same(wanted, types):
+    made, ends = conv(), {"inference_input_type": wanted, "inference_output_type": wanted}
+    found, _ = loaded(made, types, **ends)
     (given,), (end,) = found.get_input_details(), found.get_output_details()
+    wanted = "int16" if types and wanted != "float32" else wanted  # 16 bits have no other
     assert {given["dtype"], end["dtype"]} == {np.dtype(wanted).type}
     real = np.moveaxis(feeds(made)[0]["x"], 1, -1)
     scale, zero = given["quantization"]

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses import export
 from tests.support.litert import RUNTIMES, needs_litert
-from tests.support.litert_nets import TARGET, check
+from tests.support.litert_nets import TARGET, check, integer_of
 from tests.support.small_models import numbers
 from tests.support.tosa_nets import C6, IMAGE, ROWS, D, K, net
 
@@ -91,6 +92,29 @@ def test_what_stands_between_them(kind, runtime):
     checked(OTHERS[kind], **taking(runtime))
 
 
+OF_WORDS = {
+    **{kind: body for kind, body in CONVOLUTIONS.items() if kind != "transposed"},
+    **{
+        kind: OTHERS[kind]
+        for kind in (
+            *("sum", "difference", "Relu of a sum", "largest", "average", "average of all"),
+            *("mean", "joined", "shuffled", "flat", "turned"),
+        )
+    },
+    "product": "u = Conv (x, k) v = Conv (x, k, c) y = Mul (u, v)",
+    "of two": "u = Conv (x, k) v = Transpose <perm = [0, 1, 3, 2]> (u) y = MatMul (u, v)",
+    "times a number": "u = Conv (x, k) v = Transpose <perm = [0, 1, 3, 2]> (u) "
+    "w = MatMul (u, v) n = Constant <value_float = 0.37> () y = Mul (w, n)",
+}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("types", [".*=int16", "[xy]=int16"], ids=["all", "the ends"])
+@pytest.mark.parametrize("kind", OF_WORDS)
+def test_words(kind, types, runtime):
+    checked(OF_WORDS[kind], tensor_types=[types], **taking(runtime))
+
+
 @needs_litert
 @pytest.mark.parametrize(
     "body",
@@ -103,6 +127,26 @@ def test_what_stands_between_them(kind, runtime):
 )
 def test_a_row_is_a_picture_of_one_line(body):
     checked(body, ROWS)
+
+
+@needs_litert
+@pytest.mark.parametrize("number", [0.37, -0.37])
+def test_a_product_times_a_number_means_less_until_it_is_reshaped(number):
+    body = OF_WORDS["times a number"].replace("0.37", str(number))
+    integer, _ = check(net(body, k=WEIGHTS["k"]))
+    counts = export(integer, to="tflite").operations
+    assert ("CAST" in counts) == (number < 0)  # which is said on int32
+    assert counts["BATCH_MATMUL"] == 1
+
+
+@needs_litert
+@pytest.mark.parametrize("kind", ["plain", "sum", "product", "of two"])
+def test_words_that_round_otherwise_are_refused(kind):
+    body = OF_WORDS[kind]
+    made = net(body, **{name: WEIGHTS[name] for name in "kc" if f" {name}" in body})
+    integer = integer_of(made, load_target("onnx"), tensor_types=[".*=int16"])
+    with pytest.raises(ModelError, match=r"half_up|rounds a sum of words once"):
+        export(integer, to="tflite")
 
 
 @needs_litert

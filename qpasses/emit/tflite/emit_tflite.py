@@ -25,6 +25,12 @@ _PICTURES = ("IntConv", "IntCountedAveragePool", "MaxPool")
 
 _ELEMENTS: Mapping[InferenceType, str] = {"int8": "i8", "uint8": "ui8", "float32": "f32"}
 
+_OTHER_TYPES: Mapping[str, Sequence[InferenceType]] = {
+    "i8": ("uint8", "float32"),
+    "i16": ("float32",),
+}
+"""What the ends of a file may be, of what is stored so."""
+
 _WORDS = {
     **{"i8": "int8", "ui8": "uint8", "i16": "int16", "i32": "int32", "i1": "bool"},
     **{"f32": "float32"},
@@ -146,7 +152,7 @@ def _entered(
     dtype, program = np.dtype(tensor.dtype), to.program
     element = to.element_of(dtype, name)
     program.meaning = to.meaning_of(tensor)
-    if element != "i8" or wanted == "int8" or program.meaning is None:
+    if program.meaning is None or wanted not in _OTHER_TYPES.get(element, ()):
         value = program.argument(shape, element)
         program.tensor(value).meaning = program.meaning
         program.call(value, name)
@@ -156,7 +162,7 @@ def _entered(
     program.call(value, name)
     if wanted == "uint8":
         program.tensor(value).meaning = _raised(program.meaning)
-    codes = program.operator("QUANTIZE", 2, [value], shape, "i8", meaning=program.meaning)
+    codes = program.operator("QUANTIZE", 2, [value], shape, element, meaning=program.meaning)
     to.write(tensor, codes, order)
     return _end(to, name, tensor, value, order)
 
@@ -178,15 +184,17 @@ def _left(
         order = laid if laid == channels_last(4) else order
     value = to.read(tensor, order)
     meaning = program.tensor(value).meaning
-    if value.element == "i8" and meaning is not None and wanted == "uint8":
+    if meaning is None or wanted not in _OTHER_TYPES.get(value.element, ()):
+        if value in (*program.arguments, *program.results) or program.is_known(value):
+            given = [value, program.sizes(value.shape)]
+            value = program.operator("RESHAPE", 1, given, value.shape, value.element)
+    elif wanted == "uint8":
         value = program.operator(
             "QUANTIZE", 2, [value], value.shape, "ui8", meaning=_raised(meaning)
         )
-    elif value.element == "i8" and meaning is not None and wanted == "float32":
-        value = program.operator("DEQUANTIZE", 2, [value], value.shape, "f32")
-    elif value in (*program.arguments, *program.results) or program.is_known(value):
-        given = [value, program.sizes(value.shape)]
-        value = program.operator("RESHAPE", 1, given, value.shape, value.element)
+    else:
+        version = 2 if value.element == "i8" else 3
+        value = program.operator("DEQUANTIZE", version, [value], value.shape, "f32")
     program.results.append(value)
     program.rename(value, name)
     return _end(to, name, tensor, value, order)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.forms import ADD_FORMS, MEAN_FORMS, SLOPE_FORMS, Pairs, Slopes, sloped
 from opsets.multipliers import Pair, ScaleError
+from opsets.realised import word_sum_multiplier, word_sum_rounding
 from opsets.rounding import NodeRounding, requantize, wraps
 from opsets.target import Target, load_target
 from qpasses.emit.operations import RefusedError
@@ -70,6 +71,11 @@ class Runtime:
         return self.target.gemm == "scaled"
 
     @property
+    def word_rounding(self) -> NodeRounding:
+        """How sums of products of int16 are rounded, once."""
+        return word_sum_rounding(self.target)
+
+    @property
     def lacking(self) -> Mapping[str, Collection[str]]:
         """Operators of which it has no kernel for such elements, beside those of all files."""
         return _LACKING[self.name]
@@ -97,10 +103,15 @@ class Runtime:
         """The same for each channel of weights."""
         return [self.pair(op, (x, each), y) for each in weights]
 
-    def of_sum(self, a: float, b: float, y: float) -> Pairs:
-        """ADD and SUB of int8."""
+    def of_words(self, op: str, operands: Sequence[float], y: float) -> Pair:
+        """The same of sums of products of int16: QuantizeMultiplier cut to 15 bits."""
         with _refusing():
-            form = ADD_FORMS[self.target.add]
+            return word_sum_multiplier(self.scale(op, operands, y), self.target)
+
+    def of_sum(self, a: float, b: float, y: float, has_words: bool = False) -> Pairs:
+        """ADD and SUB of int8, or of int16."""
+        with _refusing():
+            form = ADD_FORMS[self.target.add_form(has_words)]
             return form.numbers(single(a), single(b), single(y), self.target)
 
     def sum_levels(self, a: Int64, b: Int64, pairs: Pairs, sign: int) -> Int64:

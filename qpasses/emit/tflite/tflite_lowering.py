@@ -11,7 +11,8 @@ from opsets.errors import ModelError
 from opsets.fixed_point import Int64
 from opsets.multipliers import Pair
 from opsets.qpasses_v1 import OPS
-from opsets.rounding import wraps
+from opsets.realised import node_pair
+from opsets.rounding import NodeRounding, wraps
 from qpasses.emit.layouts import Order
 from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tflite.flatbuffer import Scales
@@ -148,6 +149,14 @@ class TfliteLowering(Lowering):
             )
         return value, found
 
+    def has_words(self, node: Node, *names: str) -> bool:
+        """Whether all of these operands have 16 bits. Raises RefusedError where some have."""
+        given = constants_of(node)
+        found = {given[f"{name}_zero"].dtype.itemsize > 1 for name in names}
+        if len(found) > 1:
+            raise RefusedError("tensors of 8 and of 16 bits have no operator together")
+        return found.pop()
+
     def written(self, node: Node) -> Scales:
         """What the node writes means. Raises RefusedError for another zero point of it."""
         zero = constants_of(node)["y_zero"]
@@ -226,6 +235,26 @@ class TfliteLowering(Lowering):
             channel = int(unlike.argmax())
             numbers = f"{own[0][channel]} / 2**{own[1][channel]} {rounding}, channel {channel}"
             raise UnlikeRuntimeError(numbers, shown[channel % len(shown)], self.runtime)
+
+    def check_numbers(
+        self, node: Node, theirs: Mapping[str, Sequence[Pair]], rounding: NodeRounding
+    ) -> None:
+        """Raise UnlikeRuntimeError unless a node has the runtime's numbers and rounding.
+
+        For words, whose codes are too many to try. ``theirs``: pairs of each channel, by what
+        the names of multiplier and shift begin with.
+        """
+        given, own_rounding = self.constants(node), node.attrs["rounding"]
+        for name, pairs in theirs.items():
+            wanted = np.array([node_pair(each, rounding) for each in pairs], np.int64)
+            parts = [given[f"{name}{part}"].reshape(-1) for part in ("multiplier", "shift")]
+            own = np.stack(np.broadcast_arrays(*parts), axis=-1)
+            unlike = (own != wanted).any(axis=1) | (own_rounding != rounding)
+            if unlike.any():
+                at = int(unlike.argmax())
+                ours, found = own[at % len(own)].tolist(), wanted[at % len(wanted)].tolist()
+                numbers = f"{ours[0]} / 2**{ours[1]} {own_rounding}"
+                raise UnlikeRuntimeError(numbers, (*found, rounding), self.runtime)
 
     def check_pairs(self, node: Node, given: Given, theirs: Int64, shown: object) -> None:
         """Raise UnlikeRuntimeError unless all pairs of codes give what ``theirs`` are."""

@@ -37,7 +37,8 @@ def int_reduce(to: TfliteLowering, node: Node) -> None:
     places = sorted(laid.order.index(axis) for axis in axes)
     kept = [1 if place in places else size for place, size in enumerate(value.shape)]
     found = to.program.operator(
-        *("MEAN", 2, [value, to.program.sizes(places)], kept, "i8", "ReducerOptions"),
+        *("MEAN", 2 if value.element == "i8" else 3, [value, to.program.sizes(places)]),
+        *(kept, value.element, "ReducerOptions"),
         meaning=y,
         keepDims=True,
     )

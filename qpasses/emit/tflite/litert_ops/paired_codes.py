@@ -1,5 +1,7 @@
 """Two tensors element by element, ADD, SUB, MUL; and QUANTIZE of one at another scale."""
 
+from typing import Any
+
 import numpy as np
 
 from opsets.fixed_point import Int64
@@ -16,9 +18,6 @@ from qpasses.ir.graph import Node
 
 
 def _operands(to: TfliteLowering, node: Node) -> tuple[list[tuple[Value, Scales]], Order]:
-    given = to.constants(node)
-    if any(given[f"{name}_zero"].dtype.itemsize > 1 for name in "aby"):
-        raise RefusedError("it has operands of 16 bits, of which LiteRT rounds otherwise")
     tensors = node.inputs[0], node.inputs[2]
     order = to.common_order(tensors)
     return [to.codes_of(node, name, order) for name in "ab"], order
@@ -29,18 +28,29 @@ def _written(to: TfliteLowering, node: Node, op: str, options: str) -> tuple[Val
     given, y = to.constants(node), to.written(node)
     name = to.fused(y, given)
     shape = tuple(max(one, other) for one, other in zip(a[0].shape, b[0].shape, strict=True))
+    numbers: dict[str, Any] = {
+        "fusedActivationFunction": f"ActivationFunctionType.{name or 'NONE'}"
+    }
+    if a[0].element == "i16" and op != "MUL":
+        numbers["potScaleInt16"] = False
     codes = to.program.operator(
-        *(op, 2, [a[0], b[0]], shape, "i8", options),
-        meaning=y,
-        fusedActivationFunction=f"ActivationFunctionType.{name or 'NONE'}",
+        *(op, 2, [a[0], b[0]], shape, a[0].element, options), meaning=y, **numbers
     )
     return to.bounded(codes, name, given), order
 
 
 def _sum(to: TfliteLowering, node: Node, sign: int) -> None:
     given, (a, b) = to.constants(node), _operands(to, node)[0]
-    pairs = to.runtime.of_sum(a[1].scale, b[1].scale, to.written(node).scale)
-    to.check_pairs(node, given, to.runtime.sum_levels(*_levels(given), pairs, sign), pairs)
+    has_words = to.has_words(node, *"aby")
+    pairs = to.runtime.of_sum(a[1].scale, b[1].scale, to.written(node).scale, has_words)
+    if has_words:
+        if "left_shift" not in given:
+            raise RefusedError("it rounds a sum of words once")
+        numbers = {f"{n}_": [pair] for n, pair in zip("aby", pairs, strict=True)}
+        to.check_numbers(node, numbers, runtime.ROUNDING)
+    else:
+        levels = to.runtime.sum_levels(*_levels(given), pairs, sign)
+        to.check_pairs(node, given, levels, pairs)
     op = "ADD" if sign > 0 else "SUB"
     to.write(
         node.outputs[0], *_written(to, node, op, "AddOptions" if sign > 0 else "SubOptions")
@@ -70,21 +80,27 @@ def int_mul(to: TfliteLowering, node: Node) -> None:
     """MUL."""
     given, (a, b) = to.constants(node), _operands(to, node)[0]
     pair = to.runtime.pair("IntMul", (a[1].scale, b[1].scale), to.written(node).scale)
-    left, right = _levels(given)
-    to.check_pairs(node, given, runtime.levels_of(left * right, pair), pair)
+    if to.has_words(node, *"aby"):
+        to.check_numbers(node, {"": [pair]}, runtime.ROUNDING)
+    else:
+        left, right = _levels(given)
+        to.check_pairs(node, given, runtime.levels_of(left * right, pair), pair)
     to.write(node.outputs[0], *_written(to, node, "MUL", "MulOptions"))
 
 
 def int_rescale(to: TfliteLowering, node: Node) -> None:
     """QUANTIZE."""
     given, laid = to.constants(node), to.laid(node.inputs[0])
-    if any(given[f"{name}_zero"].dtype.itemsize > 1 for name in "xy"):
-        raise RefusedError("it rescales words of 16 bits")
     (value, x), y = to.codes_of(node, "x", laid.order), to.written(node)
     pair = to.runtime.pair("Quantize", (x.scale,), y.scale)
-    codes = all_pairs(given["x_zero"].dtype.name)[1].astype(np.int64) - int(given["x_zero"])
-    to.check_codes(node, given, runtime.levels_of(codes, pair), pair)
-    found = to.program.operator("QUANTIZE", 2, [value], value.shape, "i8", meaning=y)
+    if given["x_zero"].dtype.itemsize > 1:
+        to.check_numbers(node, {"": [pair]}, runtime.ROUNDING)
+    else:
+        codes = all_pairs(given["x_zero"].dtype.name)[1].astype(np.int64)
+        levels = runtime.levels_of(codes - int(given["x_zero"]), pair)
+        to.check_codes(node, given, levels, pair)
+    element = to.element_of(given["y_zero"].dtype, "y")
+    found = to.program.operator("QUANTIZE", 2, [value], value.shape, element, meaning=y)
     to.write(node.outputs[0], to.bounded(found, None, given), laid.order)
 
 

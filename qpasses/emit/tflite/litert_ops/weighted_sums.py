@@ -1,6 +1,7 @@
 """Sums of products: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, BATCH_MATMUL."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -22,7 +23,7 @@ from qpasses.emit.tosa.lowerings.products import geometry_of
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.prove import accumulator_interval
-from qpasses.evidence.thresholds import levels
+from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.graph import Node
 
 Ends = list[tuple[int, int]]
@@ -31,7 +32,6 @@ Ends = list[tuple[int, int]]
 def int_conv(to: TfliteLowering, node: Node) -> None:
     """CONV_2D, or DEPTHWISE_CONV_2D; a row is a picture of one line."""
     given, rank = to.constants(node), len(to.shape(node.inputs[0]))
-    _must_be_bytes(given)
     value, x = to.codes_of(node, "x", channels_last(rank))
     weights = given["w"]
     pads, strides, gaps = geometry_of(node, value.shape[1:-1], weights.shape[2:])
@@ -42,8 +42,11 @@ def int_conv(to: TfliteLowering, node: Node) -> None:
         weights = weights[:, :, None]
         pads, strides, gaps = [(0, 0), *pads], [1, *strides], [1, *gaps]
     y, scales = to.written(node), to.weight_scales(node, len(weights))
-    pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
-    to.check_steps(node, given, pairs, accumulator_interval(node, given))
+    if to.has_words(node, "x", "y"):
+        _check_words(to, node, [(x.scale, each) for each in scales], y)
+    else:
+        pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
+        to.check_steps(node, given, pairs, accumulator_interval(node, given))
     group = int(node.attrs.get("group", 1))
     codes = convolved(to, value, weights, (x, y), (pads, strides, gaps), group, node)
     if rank == 3:
@@ -51,9 +54,13 @@ def int_conv(to: TfliteLowering, node: Node) -> None:
     to.write(node.outputs[0], codes, channels_last(rank))
 
 
-def _must_be_bytes(given: Given) -> None:
-    if any(each.dtype.itemsize > 1 for name, each in given.items() if name.endswith("_zero")):
-        raise RefusedError("it multiplies or writes words of 16 bits, which round otherwise")
+def _check_words(
+    to: TfliteLowering, node: Node, operands: Sequence[Sequence[float]], y: Scales
+) -> None:
+    """Raise RefusedError unless sums of words are as 16x8 kernels round them."""
+    op = node.op if node.op == "IntMatMul" else "IntConv"
+    pairs = [to.runtime.of_words(op, each, y.scale) for each in operands]
+    to.check_numbers(node, {"": pairs}, to.runtime.word_rounding)
 
 
 def convolved(
@@ -88,7 +95,9 @@ def convolved(
     operands = [x, *weights_and_bias(to, node, taps, 3 if is_deep else 0, ends[0])]
     shape = (x.shape[0], *sizes, len(weights))
     codes = to.program.operator(
-        *(op, 3, operands, shape, x.element, options), meaning=y, **numbers
+        *(op, 3 if x.element == "i8" else 4, operands, shape, x.element, options),
+        meaning=y,
+        **numbers,
     )
     return to.bounded(codes, name, given)
 
@@ -104,6 +113,8 @@ def weights_and_bias(
     own = scales[:1] if len(set(scales)) == 1 else scales
     steps = tuple(float(np.float32(x.scale) * np.float32(each)) for each in own)
     program, bias = to.program, np.asarray(to.constants(node)["bias"])
+    if to.has_words(node, "x", "y"):
+        bias = bias.astype(np.int64)  # which says that multipliers have 15 bits
     made = [
         program.stored(taps, Scales(tuple(own), (0,), axis)),
         program.stored(np.ascontiguousarray(bias.reshape(-1)), Scales(steps)),
@@ -159,14 +170,17 @@ def int_gemm(to: TfliteLowering, node: Node) -> None:
     product in double: what gives the integers of the node.
     """
     given, tensor = to.constants(node), node.inputs[0]
-    _must_be_bytes(given)
     shape, weights = to.shape(tensor), given["w"]
     value, x = to.codes_of(node, "x", None)
     y, scales = to.written(node), to.weight_scales(node, weights.shape[1])
     if id(tensor) in to.columns:
         weights = weights[to.columns[id(tensor)]]
-    pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
-    unlike = _why_unlike(to, node, pairs)
+    unlike = None
+    if to.has_words(node, "x", "y"):
+        _check_words(to, node, [(x.scale, each) for each in scales], y)
+    else:
+        pairs = to.runtime.of_weights("IntConv", x.scale, scales, y.scale)
+        unlike = _why_unlike(to, node, pairs)
     is_other = node.attrs["rounding"] == "half_away" or unlike is not None
     if is_other and _is_fully_connected(to, node, (x, y), scales):
         to.write(node.outputs[0], _fully_connected(to, node, value, weights, (x, y)))
@@ -238,28 +252,54 @@ def _fully_connected(
 
 
 def int_mat_mul(to: TfliteLowering, node: Node) -> None:
-    """BATCH_MATMUL; times a number too, it gives int32, which are rescaled exactly."""
-    given = to.constants(node)
-    _must_be_bytes(given)
+    """BATCH_MATMUL; times a number too, its codes mean so many times less until a RESHAPE, or,
+    where the runtime derives another multiplier, it gives int32, which are rescaled exactly.
+    """
     sides = [to.codes_of(node, name, None) for name in ("a", "b")]
     (a, a_means), (b, b_means) = sides
     if min(len(a.shape), len(b.shape)) < 2:
         raise RefusedError("it multiplies a vector")
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    y, reachable = to.written(node), accumulator_interval(node, given)
-    pair = to.runtime.pair("IntMatMul", (a_means.scale, b_means.scale), y.scale)
-    has_factor = "factor" in to.record.nodes[str(node.name)].scales
+    y, reachable = to.written(node), accumulator_interval(node, to.constants(node))
+    factor = prod(to.record.nodes[str(node.name)].scales.get("factor", ()))
+    product = replace(y, scales=(runtime.single(y.scale / factor),)) if factor != 1 else y
     numbers = ("BATCH_MATMUL", 4, [a, b], shape)
-    if not has_factor:
-        to.check_steps(node, given, [pair], reachable)
-        codes = to.program.operator(*numbers, "i8", "BatchMatMulOptions", meaning=y)
-        to.write(node.outputs[0], to.bounded(codes, None, given), in_order(len(shape)))
+    unlike = _why_unlike_product(to, node, (a_means.scale, b_means.scale), product, reachable)
+    if unlike is None:
+        codes = to.program.operator(*numbers, a.element, "BatchMatMulOptions", meaning=product)
+        codes = to.bounded(codes, None, to.constants(node))
+        codes = codes if product == y else to.program.meant(codes, y)
+        to.write(node.outputs[0], codes, in_order(len(shape)))
         return
+    if product == y or a.element != "i8":
+        raise unlike
     acc = to.program.operator(*numbers, "i32", "BatchMatMulOptions")
     acc = _without_zeros(to, acc, (a, a_means.zero), (b, b_means.zero))
     number = Wide.of(to.program, acc, int(reachable.low[0]), int(reachable.high[0]))
-    level = rescaled(number, given["multiplier"], given["shift"], node.attrs["rounding"])
+    given, rounding = to.constants(node), node.attrs["rounding"]
+    level = rescaled(number, given["multiplier"], given["shift"], rounding)
     to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given))
+
+
+def _why_unlike_product(
+    to: TfliteLowering,
+    node: Node,
+    operands: tuple[float, float],
+    product: Scales,
+    reachable: Interval,
+) -> RefusedError | None:
+    """Why BATCH_MATMUL gives other integers, if it does."""
+    if product.scale <= 0:
+        return RefusedError("it multiplies a product by a number that is not positive")
+    try:
+        if to.has_words(node, "a", "b", "y"):
+            _check_words(to, node, [operands], product)
+        else:
+            pair = to.runtime.pair("IntMatMul", operands, product.scale)
+            to.check_steps(node, to.constants(node), [pair], reachable)
+    except RefusedError as error:
+        return error
+    return None
 
 
 def _without_zeros(
