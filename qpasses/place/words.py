@@ -170,7 +170,7 @@ class _Able:
         for node in chosen.computing:  # with what makes its divisor
             if node.op == "Div" and node.inputs[1].name not in chosen.tensors:
                 inner, source = made_of(node.inputs[1], (), chosen.tensors)
-                if self._takes(node):
+                if self.takes(node):
                     self._tables.update(map(id, inner))
                 elif source is not None:
                     self._divisors[source.name] = node
@@ -180,7 +180,7 @@ class _Able:
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
             return ""
-        is_able = self._looked_up.get(tensor.name, self._takes(node)) or (
+        is_able = self._looked_up.get(tensor.name, self.takes(node)) or (
             id(node) in self._computing and node.op in self._writing
         )
         return "" if is_able else f"{node.op} writes no 16 bits{self.of_target(node.op)}"
@@ -206,8 +206,7 @@ class _Able:
         return any(
             id(node) not in self._integer
             or (
-                self._takes(node)
-                and (words is None or moves(node) or self.writes(node, words))
+                self.takes(node) and (words is None or moves(node) or self.writes(node, words))
             )
             or (id(node) in self._computing and node.op in self._reading)
             for node in tensor.outputs
@@ -226,13 +225,13 @@ class _Able:
 
     def reads(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with words of such a ``meaning``."""
-        return self._takes(node) or self.reads_stream(node, meaning)
+        return self.takes(node) or self.reads_stream(node, meaning)
 
     def writes(self, node: Node, words: Words) -> bool:
         """Whether ``node``, with what it absorbs, writes 16 bits."""
         return self._written.get(id(node), node.outputs[0].name) in words
 
-    def _takes(self, node: Node) -> bool:
+    def takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
         if id(node) in self._computing:
             if node.op in self._target.byte_ops:
@@ -246,6 +245,13 @@ class _Able:
             return False
         is_clamp = node.op in CLAMPING and id(node) in self._integer
         return is_clamp or id(node) in self._tables
+
+
+def reads_words(node: Node, chosen: Plan, words: Words, settings: Settings) -> bool:
+    """Whether ``node`` computes with its first input, of one tensor, in 16 bits."""
+    able = _Able(chosen, settings)
+    is_narrow = settings.target.word_ends == "alike" and not able.writes(node, words)
+    return node.inputs[0].name in words.wanted and able.takes(node) and not is_narrow
 
 
 def _takes_words(nodes: Sequence[Node], settings: Settings) -> bool:

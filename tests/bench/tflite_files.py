@@ -3,8 +3,8 @@
 `make tflite` runs the models of models/zoo.toml that are here, or MODEL, for LiteRT and for
 TensorFlow Lite Micro, on real samples, all stored tensors. Each file is compiled by Vela for
 two Ethos-U, and legalized to TOSA, which TOSA's reference model runs, where these are
-installed. A model that ends with Softmax is tried without it too. It writes docs/tflite.json,
-of which `make docs` makes a table.
+installed. A model that ends with Softmax is tried without it too, and each with all that can
+be in 16 bits. It writes docs/tflite.json, of which `make docs` makes a table.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -48,6 +49,9 @@ RUNTIMES: tuple[TfliteRuntime, ...] = "litert", "tflm"
 
 CALIBRATION, SAMPLES, FEW = 20, 32, 4
 """Samples to quantize by, to run, and to run in TOSA's reference model."""
+
+WIDTHS = {"": [], ", 16 bits": [".*=int16"]}
+"""Types of tensors, by what the name of a model ends with then."""
 
 NPUS = "ethos-u55-128", "ethos-u85-256"
 
@@ -93,7 +97,13 @@ HEAD = [
 ]
 
 
-def bench(name: str, model: onnx.ModelProto, entry: Entry, runtime: TfliteRuntime) -> Row:
+def bench(
+    name: str,
+    model: onnx.ModelProto,
+    entry: Entry,
+    runtime: TfliteRuntime,
+    tensor_types: Sequence[str],
+) -> Row:
     """Quantize, export, run, compile."""
     row, specs = Row(name, runtime), input_specs(model)
     data, how = entry.calibration, entry.preprocessing
@@ -105,6 +115,7 @@ def bench(name: str, model: onnx.ModelProto, entry: Entry, runtime: TfliteRuntim
         preprocessing=how,
         target=runtime,
         input_shape=shapes,
+        tensor_types=tensor_types,
     ).model
     assert made is not None
     start = perf_counter()
@@ -268,8 +279,8 @@ def main() -> None:
     rows = []
     for entry in track(_chosen(asked.model), "models", transient=True):
         for name, model in _variants(entry):
-            for runtime in RUNTIMES:
-                rows.append(bench(name, model, entry, runtime))
+            for (more, types), runtime in product(WIDTHS.items(), RUNTIMES):
+                rows.append(bench(name + more, model, entry, runtime, types))
                 Console(width=200).print("  ".join(rows[-1].cells()))
     _keep(rows)
     if wrong := [row.model for row in rows if row.differences]:

@@ -22,6 +22,21 @@ def test_rows_that_are_far_apart_are_left_in_float_and_the_rest_is_not(op):
     assert verify(result.model, made, [{"x": FAR}]).verdict == result.verdict
 
 
+@pytest.mark.parametrize(("op", "target"), [("Softmax", "onnx"), ("Softmax", "tosa")])
+def test_in_16_bits_they_are_near_enough(op, target):
+    made = model(ROWS.replace("OP", op), w=numbers(4, 3))
+    result = quantize(made, [{"x": FAR}], tensor_types=["x=int16"], target=target)
+    assert not result.report["summary"]["float_nodes"]
+    assert verify(result.model, made, [{"x": FAR}]).verdict == result.verdict
+
+
+@pytest.mark.parametrize(("op", "target"), [("LogSoftmax", "onnx"), ("Softmax", "litert")])
+def test_what_reads_8_bits_is_left_in_float_whatever_is_asked_for(op, target):
+    made = model(ROWS.replace("OP", op), w=numbers(4, 3))
+    result = quantize(made, [{"x": FAR}], tensor_types=["x=int16"], target=target)
+    assert [n["name"] for n in result.report["summary"]["float_nodes"]] == ["rows"]
+
+
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
 def test_rows_of_usual_numbers_are_integer(op):
     made = model(ROWS.replace("OP", op), w=numbers(4, 3))
