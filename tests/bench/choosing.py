@@ -1,18 +1,21 @@
 """Which tensors get 16 bits: by added noise, and by trying each (`make widths`).
 
-By trying: a model for each tensor, in which it alone has 8 bits and all others 16, on more
-samples than the walk. Both choose by noise over time what leaves activations so much of the
-noise of weights. Models are made with either set; their SQNR in dB is beside its size.
+By trying: a model for each tensor, in which it alone has 8 bits and all others 16, beside the
+one where all have 16, which tells its noise from that of weights. Both choose by noise over
+time what leaves activations so much of the noise of weights. Models are made with either set;
+their SQNR in dB, on samples by which neither was chosen, is beside its size.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from rich.progress import track
 
 import qpasses
@@ -34,7 +37,8 @@ HEAD = [
     *("by trying each", "SQNR dB", "in both", "time of the walk / of trying"),
 ]
 
-_SAMPLES = 16
+_PARTS = slice(0, 16), slice(16, 80)
+"""Samples by which is chosen, and by which sets are judged."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +63,18 @@ class Row:
         ]
 
 
-def noise_of(
-    entry: Entry, model: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]
-) -> float:
-    """Over the signal of the outputs."""
-    sessions = Session(entry.model), Session(model)
-    signal, noise = 0.0, 0.0
-    for feed in feeds:
-        real, found = (
-            np.concatenate([np.ravel(each) for each in one.run(None, feed)]).astype(float)
-            for one in sessions
-        )
-        signal += float(np.square(real).sum())
-        noise += float(np.square(real - found).sum())
-    return noise / signal
+def outputs_of(
+    model: Path | onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]
+) -> NDArray[np.float64]:
+    """All of them, in a row."""
+    session = Session(model)
+    ends = (np.ravel(each) for feed in feeds for each in session.run(None, feed))
+    return np.concatenate([*ends]).astype(np.float64)
+
+
+def noise_over(real: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+    """Of ``found``, over the signal."""
+    return float(np.square(real - found).sum() / np.square(real).sum())
 
 
 def made(entry: Entry, *types: str) -> onnx.ModelProto:
@@ -92,7 +94,7 @@ def made(entry: Entry, *types: str) -> onnx.ModelProto:
 
 def choose(entry: Entry) -> list[Row]:
     """Both ways, for each share."""
-    feeds = list(entry.test_feeds[:_SAMPLES])
+    feeds, others = (list(entry.test_feeds[part]) for part in _PARTS)
     source, integer = given_source(entry.model), made(entry)
     samples = open_samples(feeds, source.specs)
     read = read_integer_model(integer, entry.name)
@@ -105,21 +107,22 @@ def choose(entry: Entry) -> list[Row]:
     stored = {name for name, each in record.tensors.items() if each.dtype == "int16"}
     kept = {each.real for name, each in pair.meanings.items() if name in stored}
     names = [name for name, noise in priced.narrow.items() if noise and name in kept]
-    began, plain, tried = perf_counter(), noise_of(entry, wide, feeds), dict[str, float]()
+    began, plain, tried = perf_counter(), outputs_of(wide, feeds), dict[str, float]()
     for name in track(names, entry.name, transient=True):
         model = made(entry, f"{re.escape(name)}=int8", ".*=int16")
-        tried[name] = max(noise_of(entry, model, feeds) - plain, 0.0)
+        tried[name] = noise_over(plain, outputs_of(model, feeds))
     seconds = walked, perf_counter() - began
     by_trying = Prices()
     by_trying.noise, by_trying.time = tried, prices.time
-    rows = []
+    real, rows = outputs_of(entry.model, others), list[Row]()
     for share in SHARES:
         allowed = share * priced.constants
         sets = [frozenset(each.cheapest(names, allowed)) for each in (prices, by_trying)]
         found = [
             made(entry, *(f"{re.escape(t)}=int16" for t in sorted(each))) for each in sets
         ]
-        ours, theirs = (-10 * np.log10(noise_of(entry, each, feeds)) for each in found)
+        noise = [noise_over(real, outputs_of(each, others)) for each in found]
+        ours, theirs = (-10 * np.log10(each) for each in noise)
         added, by_each = sets
         row = Row(entry.name, len(names), share, added, by_each, (ours, theirs), seconds)
         rows.append(row)
