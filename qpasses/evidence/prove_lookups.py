@@ -1,6 +1,7 @@
 """Tables: the body on all codes, and the entries against real arithmetic."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.collect import cores
 from opsets.errors import ModelError
 from opsets.fixed_point import Int64, Rounding
 from opsets.op import Body, Constants
@@ -148,8 +150,9 @@ def _compared(
     """
     op, function, (axis, rank) = OPS[_BY_CHANNEL], Function.from_text(text), laid
     given = _constants(numbers)
-    stored, tables, wrong, apart, largest = codes(x), given["tables"], 0, 0, 0
-    for start in range(0, len(tables), _AT_ONCE):
+    stored, tables = codes(x), given["tables"]
+
+    def compared(start: int) -> _Compared:
         some = range(start, min(start + _AT_ONCE, len(tables)))
         rows = np.tile(stored, (len(some), 1))
         own = {**given, "tables": tables[some.start : some.stop], "x": rows}
@@ -163,13 +166,21 @@ def _compared(
             for each in (False, True):
                 ours = run_op(op.name, body, inputs, attributes, optimize=each)
                 is_wrong |= ours != expected
-        wrong += int(is_wrong.sum())
+        apart, largest = 0, 0
         for channel, row in zip(some, meaning, strict=True):
             ends = of_channel(x, channel), of_channel(y, channel)
             real = real_function(function.of_channel(channel), *ends, stored)
             gaps = np.abs(row.astype(np.int64) - real)
             apart, largest = apart + int((gaps > 0).sum()), max(largest, int(gaps.max()))
-    return _Compared(wrong, apart, largest)
+        return _Compared(int(is_wrong.sum()), apart, largest)
+
+    with ThreadPoolExecutor(cores()) as threads:
+        found = [*threads.map(compared, range(0, len(tables), _AT_ONCE))]
+    return _Compared(
+        sum(each.wrong for each in found),
+        sum(each.apart for each in found),
+        max(each.largest for each in found),
+    )
 
 
 _AT_ONCE = 4

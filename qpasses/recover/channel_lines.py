@@ -1,8 +1,10 @@
 """Channel lines: which words may have scales of channels, as all that reads them goes on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
+from calibration.collect import cores
 from opsets.errors import ModelError
 from qpasses.ir.elementwise import differing_axes, made_of
 from qpasses.ir.function import Function
@@ -32,7 +34,7 @@ def with_lines(
         if not all(_takes(reader, found[name]) for reader in _readers(graph, name)):
             del found[name]
     tables = list(_tables(graph, context)) if found else []
-    while far := {end for table in tables for end in _far(graph, table, found, context)}:
+    while far := _far_ends(graph, tables, found, context):
         found = {name: each for name, each in found.items() if name not in far}
     return {names[name]: each for name, each in found.items()}
 
@@ -54,21 +56,34 @@ def _tables(graph: Graph, context: Context) -> Iterator[Table]:
             yield nodes, source, before.inputs[0].name, node.outputs[0].name
 
 
+def _far_ends(
+    graph: Graph,
+    tables: Sequence[Table],
+    found: Mapping[str, ChannelQuantization],
+    context: Context,
+) -> set[str]:
+    """The ends of those ``tables`` that there are not."""
+    with ThreadPoolExecutor(cores()) as threads:
+        ends = threads.map(lambda each: _far(graph, each, found, context), tables)
+        return {end for each in ends for end in each}
+
+
 def _far(
     graph: Graph, table: Table, found: Mapping[str, ChannelQuantization], context: Context
-) -> Iterator[str]:
+) -> list[str]:
     """The ends of a table with scales of channels, if there is no such table."""
     nodes, source, *ends = table
     of_channels = [end for end in ends if end in found]
     if not of_channels:
-        return
+        return []
     x, y = (found.get(end) or context.record.tensors[end] for end in ends)
     axes = differing_axes(nodes) | axes_of(x, y)
     function = Function.of(nodes, [source], nodes[-1].outputs[0], graph.opset)
     try:
         lookup_of(function, x, y, axes, context.target)
     except ModelError:
-        yield from of_channels
+        return of_channels
+    return []
 
 
 def _readers(graph: Graph, name: str) -> Iterator[Node]:

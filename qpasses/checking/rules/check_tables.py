@@ -1,12 +1,14 @@
 """Tables: those of bytes, of channels, of pairs and of 16 bits, every entry computed again."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.collect import cores
 from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.hard_swish import hard_swish_levels
 from opsets.realised import has_wide_tables, quotient_rounding
@@ -135,26 +137,29 @@ def wide_lut_per_channel(site: Site) -> Iterator[str]:
     counts = {function.channels, *(len(scales_of(each)) for each in (x, y))} - {0, 1}
     if len(counts) != 1:
         raise DifferenceError(f"its channels are {sorted(counts)}")
-    rows, missing = list[NDArray[Any]](), set[int]()
     codes = codes_of(of_channel(x, 0))
     order = np.argsort(codes)
-    for place in range(*counts):
+
+    def knots(place: int) -> tuple[NDArray[Any], list[int]]:
         own = function.of_channel(place)
         before, behind = (of_channel(each, place) for each in (x, y))
         real, undefined = _filled_results(own, before, site)
-        missing.update(undefined.tolist())
-        rows.append(_adjusted_knots(own, real[order], before, behind, site))
+        row = _adjusted_knots(own, real[order], before, behind, site)
         entries = _stored(real, site, behind).astype(np.int64)
-        gaps = np.abs(_between(codes, rows[-1], behind, rounding) - entries)
+        gaps = np.abs(_between(codes, row, behind, rounding) - entries)
         gaps = _of_seen(gaps, codes, entries, behind)
         if gaps.max() > NEAR_OF_CHANNELS[y.dtype] and float((gaps**2).mean()) > FAR[y.dtype]:
             raise DifferenceError(
                 f"its lines are up to {gaps.max()} steps from the table of channel {place}"
             )
-    runs = _runs(np.array(sorted(missing)))
+        return row, undefined.tolist()
+
+    with ThreadPoolExecutor(cores()) as threads:
+        rows, undefined = zip(*threads.map(knots, range(*counts)), strict=True)
+    runs = _runs(np.array(sorted({code for each in undefined for code in each})))
     yield from unlike("the recorded undefined codes", site.entry.undefined, runs)
     yield from unlike("tables", site.given["tables"], np.stack(rows))
-    yield from _ends_of_knots(site, behind)
+    yield from _ends_of_knots(site, of_channel(y, 0))
 
 
 def wide_lut(site: Site) -> Iterator[str]:
