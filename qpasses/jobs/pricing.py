@@ -12,14 +12,16 @@ from qpasses.ir.progress import Progress
 from qpasses.ir.record import AnyQuantization
 from qpasses.ir.tensor_types import WORD
 
-_WALKED = 4
-"""Samples on which costs are measured."""
+_WALKED, _LEAST = 32, 4
+"""Samples on which costs are measured at most, and at least: single ones are far apart, and
+four of digits_vit found a fifth of the noise of some tensors that 64 did."""
 
-_PRODUCTS = 2e12
-"""Of a large one on fewer: so many products, if each tensor took a walk through all of it."""
+_PRODUCTS, _LARGE = 2e11, 2e12
+"""So many products, if each tensor took a walk through all of a model: on so many samples as
+take the first; on less than ``_LEAST`` where these take more than the second."""
 
-_NUMBER = 16
-"""A number that is stored takes the time of so many products."""
+_NUMBER, _NODE = 16, 5e5
+"""A number that is stored takes the time of so many products, and a node that of so many."""
 
 _Stored: TypeAlias = tuple[str, AnyQuantization]
 """A float tensor, and how it is stored: what it costs alone depends on nothing else."""
@@ -59,8 +61,7 @@ class Prices:
         wide = frozenset(real for real, how in found.values() if how.dtype == WORD)
         stored = {name: each for name, each in found.items() if each[1].dtype != WORD}
         unknown = {name for name, key in stored.items() if key not in self._known}
-        walked = int(_PRODUCTS / max(len(times) * sum(times.values()), 1.0))
-        some = samples.spread(max(1, min(walked, _WALKED)))
+        some = samples.spread(_walked(times.values(), len(pair.integer.nodes)))
         if unknown:
             costs = costs_of(pair, some, unknown, progress)
             self._known |= {stored[name]: cost for name, cost in costs.items()}
@@ -94,6 +95,13 @@ class Prices:
                 chosen.remove(name)
                 left += noise[name]
         return chosen
+
+
+def _walked(times: Collection[float], nodes: int) -> int:
+    """On how many samples costs are measured."""
+    products = max(len(times) * (sum(times) + _NODE * nodes), 1.0)
+    most, large = (int(each / products) for each in (_PRODUCTS, _LARGE))
+    return max(1, min(large, _LEAST), min(most, _WALKED))
 
 
 def _computed(pair: Pair) -> Iterator[tuple[str, _Stored]]:

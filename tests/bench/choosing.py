@@ -1,9 +1,9 @@
 """Which tensors get 16 bits: by added noise, and by trying each (`make widths`).
 
-By trying: a model for each tensor, in which it alone has 8 bits and all others 16, beside the
-one where all have 16, which tells its noise from that of weights. Both choose by noise over
-time what leaves activations so much of the noise of weights. Models are made with either set;
-their SQNR in dB, on samples by which neither was chosen, is beside its size.
+By trying: a model for each tensor, in which it alone has 8 bits and all others 16, and by how
+much more noise its outputs have. Both choose by noise over time what leaves activations so
+much of the noise of weights. Models are made with either set; their SQNR in dB, on samples by
+which neither was chosen, is beside its size.
 """
 
 import re
@@ -37,7 +37,7 @@ HEAD = [
     *("by trying each", "SQNR dB", "in both", "time of the walk / of trying"),
 ]
 
-_PARTS = slice(0, 16), slice(16, 80)
+_PARTS = slice(0, 64), slice(64, 192)
 """Samples by which is chosen, and by which sets are judged."""
 
 
@@ -107,10 +107,11 @@ def choose(entry: Entry) -> list[Row]:
     stored = {name for name, each in record.tensors.items() if each.dtype == "int16"}
     kept = {each.real for name, each in pair.meanings.items() if name in stored}
     names = [name for name, noise in priced.narrow.items() if noise and name in kept]
-    began, plain, tried = perf_counter(), outputs_of(wide, feeds), dict[str, float]()
+    began, tried, real = perf_counter(), dict[str, float](), outputs_of(entry.model, feeds)
+    plain = noise_over(real, outputs_of(wide, feeds))
     for name in track(names, entry.name, transient=True):
         model = made(entry, f"{re.escape(name)}=int8", ".*=int16")
-        tried[name] = noise_over(plain, outputs_of(model, feeds))
+        tried[name] = max(noise_over(real, outputs_of(model, feeds)) - plain, 0.0)
     seconds = walked, perf_counter() - began
     by_trying = Prices()
     by_trying.noise, by_trying.time = tried, prices.time

@@ -41,7 +41,7 @@ _BODIES, _KERNELS = "integer, bodies", "integer, kernels"
 HEAD = [
     *("model", "score, fast", "balanced", "best", "SQNR dB, fast", "balanced", "best"),
     *("tensors in 16 bits", "bodies / float", "kernels / float", "kernels, 8 bits / float"),
-    "time of quantize / fast",
+    *("time of quantize / fast", "/ balanced"),
 ]
 
 
@@ -59,6 +59,12 @@ class Row:
     kernels: float = 0.0
     bytes_alone: float = 0.0
 
+    @property
+    def longer(self) -> list[float]:
+        """How many times as long as the other steps best takes."""
+        *others, best = (self.seconds[step] for step in STEPS)
+        return [best / each for each in others]
+
     def cells(self) -> list[str]:
         """Its line in a table."""
         form = METRICS.get(self.metric, "").format
@@ -66,7 +72,8 @@ class Row:
         return [
             *(self.model, *scores, *(f"{db:.2f}" for db in self.sqnr_db.values())),
             *(str(self.tensors), f"{self.bodies:.2f}", f"{self.kernels:.2f}"),
-            *(f"{self.bytes_alone:.2f}", f"{self.seconds['best'] / self.seconds['fast']:.1f}"),
+            f"{self.bytes_alone:.2f}",
+            *(f"{each:.1f}" for each in self.longer),
         ]
 
 
@@ -177,17 +184,17 @@ def document(
     mean = np.mean([[row.sqnr_db[step] for step in STEPS] for row in rows], axis=0)
     times = [[row.bodies, row.kernels, row.bytes_alone] for row in rows]
     ratios = np.exp(np.nanmean(np.log(times), axis=0))
-    longer = np.exp(np.mean([np.log(r.seconds["best"] / r.seconds["fast"]) for r in rows]))
+    longer = np.exp(np.mean([np.log(row.longer) for row in rows], axis=0))
     last = ["mean", "", "", "", *(f"{db:.2f}" for db in mean), ""]
-    last += [*(f"{each:.2f}" for each in ratios), f"{longer:.1f}"]
+    last += [*(f"{each:.2f}" for each in ratios), *(f"{each:.1f}" for each in longer)]
     head = ["model", "--min-sqnr", "reached dB", "tensors in 16 bits", "kernels / float"]
     text = f"""# What 16 bits gain
 
 Scores and SQNR of the outputs in dB on the test samples of each model, with `--accuracy fast`,
 `balanced` and `best`; how many tensors best stores in 16 bits; its latency over float's on one
-thread, of bodies and of compiled kernels, and beside it that of fast; and how much longer
-`quantize` takes ([tuning.md](tuning.md), [decision 54](decisions/0054-sixteen-bits.md)).
-Written by `make widths`.
+thread, of bodies and of compiled kernels, and beside it that of fast; and how much longer than
+with fast, and with balanced, which is the default, `quantize` takes ([tuning.md](tuning.md),
+[decision 54](decisions/0054-sixteen-bits.md)). Written by `make widths`.
 
 {markdown_table(HEAD, [*(row.cells() for row in rows), last])}
 
