@@ -131,12 +131,13 @@ def test_a_row_is_a_picture_of_one_line(body):
 
 @needs_litert
 @pytest.mark.parametrize("number", [0.37, -0.37])
-def test_a_product_times_a_number_means_less_until_it_is_reshaped(number):
+def test_a_product_times_a_number_is_followed_by_a_product(number):
     body = OF_WORDS["times a number"].replace("0.37", str(number))
     integer, _ = check(net(body, k=WEIGHTS["k"]))
     counts = export(integer, to="tflite").operations
     assert ("CAST" in counts) == (number < 0)  # which is said on int32
     assert counts["BATCH_MATMUL"] == 1
+    assert number < 0 or counts["MUL"] == 1
 
 
 @needs_litert

@@ -245,11 +245,6 @@ class TfliteOperations(Operations):
             "SQUEEZE", 1, [x], (), x.element, "SqueezeOptions", squeezeDims=axes
         )
 
-    def meant(self, x: Value, meaning: Scales) -> Value:
-        """The same codes, which mean something else from here on: RESHAPE looks at none."""
-        given = [x, self.sizes(x.shape)]
-        return self.operator("RESHAPE", 1, given, x.shape, x.element, meaning=meaning)
-
     def permuted(self, x: Value, axes: Sequence[int], shape: Sequence[int]) -> Value:
         """TRANSPOSE."""
         given = [x, self.sizes(axes)]

@@ -252,7 +252,7 @@ def _fully_connected(
 
 
 def int_mat_mul(to: TfliteLowering, node: Node) -> None:
-    """BATCH_MATMUL; times a number too, its codes mean so many times less until a RESHAPE, or,
+    """BATCH_MATMUL; times a number too, a MUL follows, which leaves all codes as they are; or,
     where the runtime derives another multiplier, it gives int32, which are rescaled exactly.
     """
     sides = [to.codes_of(node, name, None) for name in ("a", "b")]
@@ -265,14 +265,18 @@ def int_mat_mul(to: TfliteLowering, node: Node) -> None:
     product = replace(y, scales=(runtime.single(y.scale / factor),)) if factor != 1 else y
     numbers = ("BATCH_MATMUL", 4, [a, b], shape)
     unlike = _why_unlike_product(to, node, (a_means.scale, b_means.scale), product, reachable)
-    if unlike is None:
+    if unlike is None and _keeps_codes(to, product, factor, y):
         codes = to.program.operator(*numbers, a.element, "BatchMatMulOptions", meaning=product)
         codes = to.bounded(codes, None, to.constants(node))
-        codes = codes if product == y else to.program.meant(codes, y)
+        if product != y:
+            one = np.ones([1] * len(shape), _DTYPES[a.element])
+            by = to.program.stored(one, Scales((runtime.single(factor),)))
+            numbers = ("MUL", 2, [codes, by], shape)
+            codes = to.program.operator(*numbers, a.element, "MulOptions", meaning=y)
         to.write(node.outputs[0], codes, in_order(len(shape)))
         return
     if product == y or a.element != "i8":
-        raise unlike
+        raise unlike or RefusedError("it multiplies a product of words by a number")
     acc = to.program.operator(*numbers, "i32", "BatchMatMulOptions")
     acc = _without_zeros(to, acc, (a, a_means.zero), (b, b_means.zero))
     number = Wide.of(to.program, acc, int(reachable.low[0]), int(reachable.high[0]))
@@ -300,6 +304,16 @@ def _why_unlike_product(
     except RefusedError as error:
         return error
     return None
+
+
+_DTYPES = {"i8": np.int8, "i16": np.int16}
+
+
+def _keeps_codes(to: TfliteLowering, product: Scales, factor: float, y: Scales) -> bool:
+    """Whether MUL by a code of 1 that means ``factor`` changes no level of 16 bits."""
+    levels = np.arange(-(1 << 16), 1 << 16, dtype=np.int64)
+    pair = to.runtime.pair("IntMul", (product.scale, factor), y.scale)
+    return np.array_equal(runtime.levels_of(levels, pair), levels)
 
 
 def _without_zeros(
