@@ -64,6 +64,7 @@ from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.place.unit_ranges import with_unit_ranges
+from qpasses.place.words import NO_WORDS, Words
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
 from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
@@ -89,8 +90,8 @@ class State:
     those that were read before they were stored; ``aligned``: what tensors get of it, and what
     was decided at joins. ``sharing``: what came of tying scales for tables, if that was asked
     for. ``few_codes``: by tensor, the codes it uses where they are few. ``clipped``: by node,
-    a constant beyond the range it is moved into. ``refused``: tensors that were wanted in 16
-    bits and have 8, and why. ``weights``: by node, the real ones, until they are rounded for
+    a constant beyond the range it is moved into. ``words``: tensors of 16 bits, and those that
+    were to be. ``weights``: by node, the real ones, until they are rounded for
     good; ``rounded``: how they were; ``expected``: what float sums are that have biases,
     ``corrected``: how these were. ``judge``: who tells how far off all is. ``seen``: what
     samples say of channels, ``scaled``: which got scales. ``unfinished``: why the graph does
@@ -115,7 +116,7 @@ class State:
     sharing: Sharing | None = None
     few_codes: Mapping[str, int] = field(default_factory=dict)
     clipped: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    words: Words = NO_WORDS
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rounded: Rounded = field(default_factory=Rounded)
     expected: Expected = field(default_factory=Expected)
@@ -264,8 +265,7 @@ def placed(state: State) -> State:
     judges = state.held_back.spread(HELD_BACK)
     judge = Judge(graph, context.sizes, judges, state.progress)
     made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
-    words = place(graph, chosen, shared, context, state.kept)
-    made = replace(made, refused=words.refused)
+    made = replace(made, words=place(graph, chosen, shared, context, state.kept))
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
     advance()

@@ -31,8 +31,9 @@ _Stored: TypeAlias = tuple[str, AnyQuantization]
 class Priced:
     """Noise over signal of one model.
 
-    ``narrow``: of tensors in 8 bits, by name; ``copies``: in 8 bits of those that have 16;
-    ``wide``: the names of these; ``constants``: of all weights.
+    ``narrow``: of tensors in 8 bits, by name, with that of copies in 8 bits which are there
+    for them alone; ``copies``: of the others, of tensors that have 16; ``wide``: the names of
+    these; ``constants``: of all weights.
     """
 
     narrow: Mapping[str, float]
@@ -54,11 +55,17 @@ class Prices:
         self._known = dict[_Stored, float]()
 
     def of(self, pair: Pair, samples: Samples, progress: Progress) -> Priced:
-        """What a model is made of costs, measured on ``samples`` where it is new."""
+        """What a model is made of costs, measured on ``samples`` where it is new.
+
+        Where nodes have one width, who writes 8 bits reads a copy in 8 bits of what has 16:
+        that is part of what is written.
+        """
         times = _times(pair)
         self.time = times | self.time
         found = dict(_computed(pair))
-        wide = frozenset(real for real, how in found.values() if how.dtype == WORD)
+        anew = _stored_anew(pair)
+        own = [each for name, each in found.items() if name not in anew]
+        wide = frozenset(real for real, how in own if how.dtype == WORD)
         stored = {name: each for name, each in found.items() if each[1].dtype != WORD}
         unknown = {name for name, key in stored.items() if key not in self._known}
         some = samples.spread(_walked(times.values(), len(pair.integer.nodes)))
@@ -69,10 +76,17 @@ class Prices:
                 self._known.setdefault(stored[name], 0.0)
         narrow, copies = dict[str, float](), 0.0
         for key in dict.fromkeys(stored.values()):
-            if key[0] in wide:
-                copies += self._known[key]
-            else:
+            if key[0] not in wide:
                 narrow[key[0]] = narrow.get(key[0], 0.0) + self._known[key]
+        ends = _written(pair) if pair.settings.target.word_ends == "alike" else {}
+        behind = dict[_Stored, set[str]]()
+        for name, key in stored.items():
+            behind.setdefault(key, set()).update(ends.get(name, ()))
+        for key in [key for key in behind if key[0] in wide]:
+            made = sorted(behind[key] & narrow.keys())
+            for real in made:
+                narrow[real] += self._known[key] / len(made)
+            copies += 0.0 if made else self._known[key]
         self.noise |= narrow
         return Priced(narrow, copies, wide, whole_of(pair, some).constants)
 
@@ -112,6 +126,26 @@ def _computed(pair: Pair) -> Iterator[tuple[str, _Stored]]:
         is_computed = node is None or is_integer(node) or node.op == "QuantizeLinear"
         if meaning.stored and how is not None and is_computed:
             yield name, (meaning.real, how)
+
+
+def _stored_anew(pair: Pair) -> set[str]:
+    """Tensors of the integer graph that are another one with a scale or type of their own."""
+    found = set[str]()
+    for node in pair.integer.nodes:
+        ends = [pair.meanings.get(each.name) for each in (*node.inputs[:1], *node.outputs[:1])]
+        if is_integer(node) and None not in ends and len({e.real for e in ends if e}) == 1:
+            found.add(node.outputs[0].name)
+    return found
+
+
+def _written(pair: Pair) -> Mapping[str, Collection[str]]:
+    """By tensor of the integer graph, the float tensors that are made of it next."""
+    found = dict[str, dict[str, None]]()
+    for node in filter(is_integer, pair.integer.nodes):
+        reals = [pair.meanings[e.name].real for e in node.outputs if e.name in pair.meanings]
+        for tensor in node.inputs:
+            found.setdefault(tensor.name, {}).update(dict.fromkeys(reals))
+    return found
 
 
 def _times(pair: Pair) -> dict[str, float]:

@@ -114,7 +114,7 @@ def reported(
 
 def _width_warnings(made: State, widths: Widths | None) -> list[str]:
     """What was asked for in 16 bits, or of the outputs, and is not there."""
-    return width_warnings(made.refused) if widths is None else widths.missed
+    return width_warnings(made.words.narrow) if widths is None else widths.missed
 
 
 def _calibrated_on(made: State, ranges: Ranges) -> int | None:

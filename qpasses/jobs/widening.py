@@ -93,7 +93,7 @@ def _widened(
         job = with_settings(job, emit=settings.emit)
         made = quantized(job.start)
         reached = scales.reached(made)  # which onnxruntime may compute otherwise
-    noise, refused = course.prices.noise, course.refused
+    noise, refused = course.prices.noise, {**course.refused, **made.words.alone}
     wide = [name for name in best.asked if name not in refused]
     wide.sort(key=lambda name: (-noise[name], name))
     held, judges = len(made.held_back) > 0, len(scales.judges)
@@ -205,7 +205,7 @@ class _Course:
     def take(self, now: _Round) -> None:
         """The next one."""
         self.rounds.append(now)
-        self.refused |= now.model.made.refused
+        self.refused |= now.model.made.words.refused
         kept = {id(now), id(self.best)}
         self.rounds = [
             each if id(each) in kept else replace(each, kept=None) for each in self.rounds
@@ -241,7 +241,7 @@ class _Course:
         priced = self.prices.of(pair, samples, made.progress)
         self._constants.append(priced.constants)
         said = types_of(self._said, [*made.plan.tensors])
-        stuck = {*now.asked} - priced.wide
+        stuck = {*now.asked} - priced.wide - made.words.alone.keys()
         free = made.plan.tensors.keys() - said.keys() - self.refused.keys() - stuck
         able = [name for name in self.prices.noise if name in free]
         left = sum(noise for name, noise in priced.narrow.items() if name in free)

@@ -42,12 +42,18 @@ class Words:
 
     ``streams``: residual streams that only sums and norms read so. ``wanted``: the others,
     which every node reads so that can. ``refused``: those that were asked for and have 8 bits,
-    and why.
+    and why; ``alone``: of them those that may have 16 with what is beside them.
     """
 
     streams: frozenset[str] = frozenset()
     wanted: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
+    alone: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def narrow(self) -> dict[str, str]:
+        """All that were asked for and have 8 bits, and why."""
+        return {**self.refused, **self.alone}
 
     def __contains__(self, name: str) -> bool:
         return name in self.wanted or name in self.streams
@@ -87,14 +93,15 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
             refused |= {t.name: reason for t in tensors if types.get(t.name) == WORD}
         else:
             wanted.update(tensor.name for tensor in tensors)
-    for alone in _alone(together, able, wanted, streams) if is_alike else ():
-        readers = sorted({node.op for tensor in alone for node in tensor.outputs})
+    alone = dict[str, str]()
+    for group in _alone(together, able, wanted, streams) if is_alike else ():
+        readers = sorted({node.op for tensor in group for node in tensor.outputs})
         reason = (
             f"{', '.join(readers)} reads 8 bits: nodes of target {settings.target.name!r} "
             "have one width, and none beside it has 16"
         )
-        refused |= {t.name: reason for t in alone if types.get(t.name) == WORD}
-    return Words(frozenset(streams - wanted), frozenset(wanted), refused)
+        alone |= {t.name: reason for t in group if types.get(t.name) == WORD}
+    return Words(frozenset(streams - wanted), frozenset(wanted), refused, alone)
 
 
 def _alone(

@@ -208,3 +208,22 @@ def test_no_tensor_that_is_chosen_is_needless(seed):
     assert "nothing" not in chosen
     assert left <= allowed
     assert all(left + prices.noise[name] > allowed for name in chosen)
+
+
+DEEP = """g (float[1, 8, 8, 8] x) => (float[N] y) {
+    a = Conv (x, k) b = Relu (a) c = Conv (b, l) d = Add (c, x) e = Relu (d)
+    f = Conv (e, m) g = Relu (f) h = Conv (g, n) i = Add (h, e) y = GlobalAveragePool (i) }"""
+
+
+def test_nodes_of_one_width_are_widened_with_what_they_write():
+    """Else they read a copy in 8 bits of what has 16, which costs as much as before."""
+    weights = {name: numbers(8, 8, 1, 1, seed=k) / 3 for k, name in enumerate("klmn")}
+    deep = model(DEEP, opset=21, **weights)
+    feeds = [{"x": numbers(1, 8, 8, 8, seed=k)} for k in range(24)]
+    made = {
+        target: qpasses.quantize(deep, feeds, accuracy="best", target=target)
+        for target in ("onnx", "litert")
+    }
+    reached = {target: each.report["widths"]["reached_db"] for target, each in made.items()}
+    assert reached["litert"] > reached["onnx"] - 3
+    assert all(each.verdict == "ok" for each in made.values())
