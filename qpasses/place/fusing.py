@@ -48,7 +48,7 @@ def _put_behind(graph: Graph, node: Node, reason: str, context: Context) -> None
     node.outputs = [inner]
     name = context.fresh(f"{node.name}_apart")
     add_node(graph, "Max", name, [inner], [output])
-    context.record.declined[name] = reason
+    context.selection.excluded[name] = context.record.declined[name] = reason
 
 
 def _put_before(graph: Graph, node: Node, reason: str, context: Context) -> None:
@@ -57,4 +57,4 @@ def _put_before(graph: Graph, node: Node, reason: str, context: Context) -> None
     node.inputs[0] = new_tensor(context.fresh(f"{given.name}_unfused"), given)
     name = context.fresh(f"{node.name}_apart")
     add_node(graph, "Max", name, [given], [node.inputs[0]])
-    context.record.declined[name] = reason
+    context.selection.excluded[name] = context.record.declined[name] = reason

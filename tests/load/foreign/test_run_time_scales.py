@@ -78,3 +78,21 @@ def test_a_quantize_linear_whose_scale_is_computed_stays_in_the_graph():
     result = qpasses.quantize(made, feeds())
     assert left(result)["store"] == "QuantizeLinear with a scale found at run time"
     assert result.verdict == "incomplete"
+
+
+def test_codes_of_computed_scales_that_are_read_by_channel_stay_in_float():
+    """A fuzz found that their table had an input that no record knows."""
+    made = model(
+        """[store] q = QuantizeLinear (a, s, zeros)
+        [read] r = DequantizeLinear (q, fixes, zeros)
+        p = QuantizeLinear (r, fixed, zero)
+        y = DequantizeLinear (p, fixed, zero)""",
+        ", float[8] s",
+    )
+    for name, value in (("zeros", np.full(8, 9, np.uint8)), ("fixes", np.full(8, 0.1))):
+        kept = value if value.dtype == np.uint8 else value.astype(np.float32)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(kept, name))
+    given = feeds(s=np.full(8, 0.05, np.float32))
+    result = qpasses.integerize(made, given)
+    assert "store" in left(result)
+    assert qpasses.verify(result.model, made, given).verdict == "incomplete"
