@@ -10,9 +10,16 @@ from qpasses.analysis.findings import Change, costly_in_float, costly_in_words, 
 from qpasses.jobs.trying import BEST, Trials
 from tests.support.small_models import model, numbers
 from tests.support.spoiled import straight, straight_feeds
-from tests.support.thoroughness import only_thorough
+from tests.support.thoroughness import THOROUGH, only_thorough
 
 FEEDS = straight_feeds(12)
+
+
+@pytest.fixture(autouse=True)
+def measured_soon(monkeypatch):
+    """What options cost is measured for a second each; no test reads how much it is."""
+    if not THOROUGH:
+        monkeypatch.setattr("qpasses.jobs.trying._SECONDS", 0.02)
 
 
 def analyzed(integer, made, feeds=FEEDS, **options):

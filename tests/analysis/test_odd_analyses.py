@@ -9,10 +9,17 @@ import qpasses
 from qpasses.analysis.noise import Outputs
 from qpasses.jobs.trying import is_beyond_chance
 from tests.support.small_models import model, numbers
-from tests.support.thoroughness import only_thorough
+from tests.support.thoroughness import THOROUGH, only_thorough
 
 W, V = numbers(4, 4, 1, 1), numbers(8, 8)
 VECTORS = [{"x": numbers(2, 8, seed=seed)} for seed in range(8)]
+
+
+@pytest.fixture(autouse=True)
+def measured_soon(monkeypatch):
+    """What options cost is measured for a second each; no test reads how much it is."""
+    if not THOROUGH:
+        monkeypatch.setattr("qpasses.jobs.trying._SECONDS", 0.02)
 
 
 def analysis(original, feeds, tmp_path, **options):

@@ -57,6 +57,7 @@ class Located:
 
 
 @cache
+@cache
 def few_bits(rounding: str) -> onnx.ModelProto:
     """digits_cnn for a machine whose multipliers have two bits: ties are frequent there."""
     target = replace(

@@ -75,7 +75,7 @@ def statuses(found, status):
 
 @pytest.mark.parametrize("rule", [rule if rule in QUICK else slow(rule) for rule in RULES])
 def test_the_rule_of_a_device_is_named(rule):
-    (found,) = named(16, [rule])
+    (found,) = named(16 if THOROUGH else 8, [rule])
     assert found.is_named, found.found.by_op
 
 

@@ -13,6 +13,7 @@ from qpasses.jobs.goals import DropGoal, Reached
 from qpasses.jobs.metrics import METRICS
 from tests.support.commands import USAGE, Desk, assert_refused, read_json
 from tests.support.small_models import model, numbers, save, session
+from tests.support.thoroughness import thoroughly
 
 COUNT, CLASSES = 40, 5
 JUDGING = range(0, COUNT, 4)
@@ -363,6 +364,7 @@ def test_what_is_no_drop_is_refused(given):
         quantized(max_drop=given)
 
 
+@thoroughly(100)
 @given(st.text(min_size=1).map(str.strip).filter(bool), st.floats(0, 1e9))
 def test_a_text_says_what_a_dict_does(name, most):
     assert as_drop(f"{name}={most!r}") == as_drop({name: most}) == {name: most}

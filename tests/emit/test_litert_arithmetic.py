@@ -1,17 +1,16 @@
 """The arithmetic of a file's runtimes: as it is derived, and as their kernels run."""
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 
-from qpasses.checking.beside.litert_tools import JUDGES, LitertProcess
+from qpasses.checking.beside.litert_tools import JUDGES
 from qpasses.emit.tflite import litert_arithmetic as runtime
 from qpasses.emit.tflite.flatbuffer import FileContent, Scales, packed
 from qpasses.emit.tflite.litert_ops.native_tables import native_of
 from qpasses.emit.tflite.tflite_operations import TfliteOperations, place_of
 from qpasses.evidence.thresholds import levels
 from tests.support.litert import RUNTIMES, needs_litert
+from tests.support.litert_served import Served
 
 pytestmark = needs_litert
 
@@ -33,10 +32,8 @@ def run(program, given, wanted, by, folder):
     out = place_of(wanted)
     file = packed(FileContent(program.tensors, program.operators, ends, [("y", out)], {}))
     (folder / "m.tflite").write_bytes(file)
-    with closing(
-        LitertProcess(folder / "m.tflite", JUDGES[by.name][0], folder, keep=False)
-    ) as process:
-        found = process.run({place_of(value): array for value, array in given}, [out])
+    process = Served(folder / "m.tflite", JUDGES[by.name][0], folder, keep=False)
+    found = process.run({place_of(value): array for value, array in given}, [out])
     return found[out].astype(np.int64)
 
 

@@ -47,8 +47,8 @@ OTHERS = {
     "average, SAME": "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)",
     "average of all": "y = GlobalAveragePool (x)",
     "mean": "y = ReduceMean <keepdims = 0> (x, picture)",
-    "mean of rows": "y = ReduceMean (x, rows)",
     "total": "y = ReduceSum <keepdims = 0> (x, rows)",
+    "mean of rows": "y = ReduceMean (x, rows)",
     "LeakyRelu": "y = LeakyRelu <alpha = 0.3> (x)",
     "a slope below zero": "y = LeakyRelu <alpha = -0.3> (x)",
     "PRelu": "y = PRelu (x, p)",
@@ -77,6 +77,7 @@ def taking(runtime):
     return {"runtime": runtime, "target": load_target(runtime)}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
@@ -84,6 +85,7 @@ def test_convolutions(kind, activation_type, runtime):
     checked(CONVOLUTIONS[kind], activation_type=activation_type, **taking(runtime))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("kind", OTHERS)
 def test_what_stands_between_them(kind, runtime):
@@ -108,6 +110,7 @@ OF_WORDS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("types", [".*=int16", "[xy]=int16"], ids=["all", "the ends"])
 @pytest.mark.parametrize("kind", OF_WORDS)

@@ -61,6 +61,7 @@ REFUSED_KINDS = REFUSED_STANDARD | {
 EXACT = [name for name in OPS if name in LOWERINGS and name not in SCALED]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", EXACT)
 def test_nodes_give_the_integers_of_the_reference(name, runtime, tmp_path):

@@ -92,6 +92,7 @@ def test_what_makes_a_divisor_is_part_of_the_quotient(name, bodies):
     assert sqnr_db(original, found.model, samples(20)) > least
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("types", ["y=int16", "a=int16", ".*=int16"])
 @pytest.mark.parametrize("name", TAKEN)
 def test_divisors_of_words_are_stored_by_their_largest_result(name, types):

@@ -10,10 +10,11 @@ from tests.bench.manifest import ROOT
 from tests.support.litert import interpreted, needs_litert
 from tests.support.litert_nodes import as_operator, site_of
 from tests.support.small_models import model, numbers
+from tests.support.thoroughness import THOROUGH
 
 pytestmark = needs_litert
 
-SEEDS = range(4)
+SEEDS = range(4 if THOROUGH else 2)
 IMAGE = "float[1, 4, 8, 8]"
 NETS = {
     # what is read and what is written around the node "it", and its constants

@@ -24,7 +24,7 @@ from qpasses.lowering.numbers.word_numbers import word_multiplier
 from qpasses.place.words import Words
 from tests.support.op_cases import CASES
 from tests.support.small_models import model, numbers, session
-from tests.support.thoroughness import thoroughly
+from tests.support.thoroughness import thoroughly, together
 
 WIDTH = 8
 WEIGHTS = {"u": numbers(WIDTH, WIDTH) / 3, "v": numbers(WIDTH, WIDTH, seed=1) / 3}
@@ -80,6 +80,7 @@ def evidence(result):
     return next(each for each in result.evidence if each.name == "it")
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("names", WORDS, ids=str)
 @pytest.mark.parametrize("op", BODIES)
 def test_any_of_operands_and_result_may_be_words(op, names, storing):
@@ -104,6 +105,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", WAYS, ids=str)
 @pytest.mark.parametrize("op", BODIES)
 def test_every_way_to_quantize_takes_words(op, options, storing):
@@ -121,6 +123,7 @@ def test_a_target_whose_sums_leave_64_bits_says_so(storing):
 # Multipliers.
 
 
+@thoroughly(100)
 @given(reach=st.integers(1, 1 << 60), most=st.integers(16, 31))
 def test_multipliers_are_as_wide_as_double_holds_their_products(reach, most):
     bits = multiplier_bits(reach, most)
@@ -217,7 +220,7 @@ def changed(result, formal, value):
 FORGED = [
     *product(("IntMul", "IntMatMul"), ("multiplier", "shift"), (1, -1)),
     *product(("IntSub",), ("a_multiplier", "b_multiplier", "shift"), (1, -1)),
-    *product(BODIES, ("a_zero", "b_zero", "y_zero", "y_min"), (1,)),
+    *((*each, 1) for each in together(BODIES, ("a_zero", "b_zero", "y_zero", "y_min"))),
     *product(BODIES, ("y_max",), (-1,)),
 ]
 
@@ -230,6 +233,7 @@ def test_a_number_that_was_changed_is_found(op, formal, step, storing):
     assert any("it" in each for each in found)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("places", [-7, -1, 1, 2])
 @pytest.mark.parametrize("op", ["IntMul", "IntMatMul"])
 def test_a_multiplier_of_another_width_is_found(op, places, storing):

@@ -77,6 +77,7 @@ def evidence(result, name="it"):
     return next(each for each in result.evidence if each.name == name)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_quotient_of_words_is_integer_proved_and_near(name, bodies):
@@ -95,6 +96,7 @@ def test_a_quotient_of_words_is_integer_proved_and_near(name, bodies):
         assert np.square(real).sum() > 10**3 * np.square(found - real).sum()  # 30 dB
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("names", WORDS, ids=str)
 @pytest.mark.parametrize("name", ["a sum of squares", "alone"])
 def test_any_of_operands_and_result_may_be_words(name, names):
@@ -176,6 +178,7 @@ def test_what_is_divided_by_zero_is_an_end_of_codes():
 # Multipliers.
 
 
+@thoroughly(100)
 @given(
     scale=st.fractions(Fraction(1, 1 << 30), 1 << 21, max_denominator=1 << 40),
     target=st.sampled_from(["onnx", "exact"]),

@@ -1,6 +1,5 @@
 """Reductions, norms and moves of 16 bits: integer, proved, verified, as precise as that."""
 
-import itertools
 from functools import cache
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from calibration import Session
 from tests.support.fault_finding import one_off
 from tests.support.small_models import model, numbers
+from tests.support.thoroughness import together
 from tests.support.word_models import of_words
 
 CHANNELS = {"g": numbers(4), "b": numbers(4, seed=1)}
@@ -44,7 +44,7 @@ ENDS = {"words to words": (), "words to bytes": ("y",), "bytes to words": ("x",)
 FEED = {"x": numbers(2, 4, 5, 6)}
 
 every_node = pytest.mark.parametrize("name", NODES)
-every_end = pytest.mark.parametrize(("name", "ends"), [*itertools.product(NODES, ENDS)])
+every_end = pytest.mark.parametrize(("name", "ends"), together(NODES, ENDS))
 
 
 def float_model(name):

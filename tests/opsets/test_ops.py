@@ -79,7 +79,7 @@ def each(bodies):
 
 def nodes_for_each(bodies):
     """How many nodes are enough: bodies of several roundings have most text in common."""
-    return max(12, 60 // len(bodies)) if THOROUGH else max(3, 8 // len(bodies))
+    return max(12, 60 // len(bodies)) if THOROUGH else max(2, 5 // len(bodies))
 
 
 def value_info(name, array):

@@ -100,6 +100,7 @@ def test_what_tflite_has_not_in_16_bits_has_8(node, constants, target):
     assert f"{op} writes no 16 bits for target {target!r}" in reasons(result)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("options", [{"tensor_types": [".*=int16"]}, {"accuracy": "best"}])
 def test_a_net_of_most_kinds_is_verified(target, options):

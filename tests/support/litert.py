@@ -6,6 +6,7 @@ Only what tests of the target ``litert`` need: models are written by qpasses/emi
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -58,20 +59,45 @@ class SingleOp:
     requantized: Sequence[Stored | None] = ()
 
 
-def interpreted(ops: Sequence[SingleOp], resolver: str = "BUILTIN_REF") -> list[list[Any]]:
-    """The output of each op for each of its feeds; the child process runs all of them.
+class _Child:
+    """The process that runs operators, of one list after another."""
 
-    Raises ChildProcessError with what it said if it died: some kernels abort.
+    def __init__(self) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.litert_child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+        )
+
+    def run(self, ops: Sequence[SingleOp], resolver: str) -> list[list[Any]]:
+        """What it answers. Raises ChildProcessError."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None and answers is not None
+        try:
+            pickle.dump((list(ops), resolver), asked)
+            asked.flush()
+            found: list[list[Any]] = pickle.load(answers)
+        except (BrokenPipeError, EOFError) as error:
+            code = self._process.wait()
+            self._said.seek(0)
+            raise ChildProcessError(f"{code}: {self._said.read().decode()[-500:]}") from error
+        return found
+
+
+_children: list[_Child] = []
+
+
+def interpreted(ops: Sequence[SingleOp], resolver: str = "BUILTIN_REF") -> list[list[Any]]:
+    """The output of each op for each of its feeds; a child process runs all of them.
+
+    It is the same one each time. Raises ChildProcessError with what it said if it died: some
+    kernels abort.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.litert_child"],
-        input=pickle.dumps((list(ops), resolver)),
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ChildProcessError(f"{done.returncode}: {done.stderr.decode()[-500:]}")
-    found: list[list[Any]] = pickle.loads(done.stdout)
+    child = _children.pop() if _children else _Child()
+    found = child.run(ops, resolver)
+    _children.append(child)
     return found
 
 

@@ -58,7 +58,16 @@ def run(op: SingleOp, resolver: str) -> list[Any]:
     return found
 
 
+def main() -> None:
+    """Answer until nothing is asked any more."""
+    while True:
+        try:
+            ops, resolver = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump([run(op, resolver) for op in ops], sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
 if __name__ == "__main__":
-    ops, resolver = pickle.loads(sys.stdin.buffer.read())
-    answer = pickle.dumps([run(op, resolver) for op in ops])
-    sys.stdout.buffer.write(answer)
+    main()

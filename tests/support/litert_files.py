@@ -1,16 +1,15 @@
-"""Models as TFLite files, run by LiteRT's reference kernels in a process of their own."""
-
-from contextlib import closing
+"""Models as TFLite files, run by LiteRT's reference kernels beside the process of tests."""
 
 import numpy as np
 
 from opsets.errors import ModelError
 from qpasses.checking.beside.litert_check import as_laid, as_onnx
-from qpasses.checking.beside.litert_tools import JUDGES, LitertProcess
+from qpasses.checking.beside.litert_tools import JUDGES
 from qpasses.emit.tflite.emit_tflite import emit_tflite
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.record import Record
 from qpasses.load.integer_model import IntegerModel
+from tests.support.litert_served import Served
 
 
 def emitted_file(model, runtime="litert"):
@@ -33,6 +32,6 @@ def run_file(file, feed, folder, runtime="litert"):
     place = folder / "model.tflite"
     place.write_bytes(b"".join(file.content()))
     given = {end.place: as_laid(np.asarray(feed[end.tensor]), end) for end in file.inputs}
-    with closing(LitertProcess(place, JUDGES[runtime][0], folder, keep=False)) as process:
-        made = process.run(given, [end.place for end in file.outputs])
+    process = Served(place, JUDGES[runtime][0], folder, keep=False)
+    made = process.run(given, [end.place for end in file.outputs])
     return {end.tensor: as_onnx(made[end.place], end) for end in file.outputs}

@@ -912,16 +912,21 @@ EDGES = {
 }
 
 
+MANY = 16
+"""Of more kinds a third."""
+
+
 def edges_of(name):
     """The nodes of an op by activations, rounding, and kind.
 
-    Half of the kinds for each rounding, in turn, but for ``make thorough``.
+    Half of the kinds for each rounding, of many a third, in turn, but for ``make thorough``.
     """
-    found, step = {}, 1 if THOROUGH or not OPS[name].roundings else 2
+    found = {}
     for k, dtype in enumerate((np.dtype(np.uint8), np.dtype(np.int8))):
         for more, rounding in enumerate(OPS[name].roundings or [""]):
             rng = np.random.default_rng([k, more, *name.encode()])
             kinds = EDGES[name](rng, dtype, rounding)
+            step = 1 if THOROUGH or not rounding else 3 if len(kinds) > MANY else 2
             for kind in [*kinds][(k + more) % step :: step] if len(kinds) > 2 else kinds:
                 found[str(dtype), rounding, kind] = kinds[kind]
     return found
