@@ -50,6 +50,9 @@ RUNTIMES: tuple[TfliteRuntime, ...] = "litert", "tflm"
 CALIBRATION, SAMPLES, FEW = 20, 32, 4
 """Samples to quantize by, to run, and to run in TOSA's reference model."""
 
+LARGE, FEWER = 1e8, 8
+"""Of a model with so many multiplications so many samples run: reference kernels are slow."""
+
 WIDTHS = {"": [], ", 16 bits": [".*=int16"]}
 """Types of tensors, by what the name of a model ends with then."""
 
@@ -109,15 +112,17 @@ def bench(
     data, how = entry.calibration, entry.preprocessing
     first = open_samples(data, specs, 1, how).read(0)
     shapes = [] if all(each.is_fixed for each in specs) else _shapes(first)
-    made = qpasses.quantize(
+    result = qpasses.quantize(
         *(model, data),
         samples=CALIBRATION,
         preprocessing=how,
         target=runtime,
         input_shape=shapes,
         tensor_types=tensor_types,
-    ).model
+    )
+    made = result.model
     assert made is not None
+    is_large = result.report["summary"]["macs"] > LARGE
     start = perf_counter()
     try:
         file = qpasses.export(
@@ -129,7 +134,7 @@ def bench(
     assert isinstance(file, TfliteFile)
     content = b"".join(file.content())
     row.seconds, row.kib = perf_counter() - start, len(content) >> 10
-    feeds = open_samples(data, specs, SAMPLES, how)
+    feeds = open_samples(data, specs, FEWER if is_large else SAMPLES, how)
     found = check_litert(
         *(made, Path(name), model, feeds, no_progress), runtime=runtime, all_tensors=True
     )
