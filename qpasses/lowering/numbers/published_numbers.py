@@ -149,7 +149,7 @@ def _gemmlowp_numbers(x_scale: float, y: Quantization, length: int) -> Numbers:
     if length > LONGEST_ROW:
         raise UsageError(
             f"rows of {length} codes: a sum of exponentials can reach {LONGEST_ROW + 1}, "
-            "where LiteRT's reference kernel ends the process"
+            "where LiteRT's reference kernel ends the process; --softmax table takes any"
         )
     if x_scale <= 2.0**-26:
         raise UsageError(f"codes of scale {x_scale:.6g} are too fine for it")
