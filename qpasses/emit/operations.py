@@ -174,13 +174,19 @@ class Operations(ABC):
         ends = [self.sizes(start), self.sizes(size)]
         return self.add("slice", [x, *ends], size, x.element)
 
+    @property
+    def longest_list(self) -> int:
+        """So many tensors are joined at once."""
+        return _LIST
+
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
         """``parts`` behind one another."""
         if len(parts) == 1:
             return parts[0]
-        if len(parts) > _LIST:
-            firsts = range(0, len(parts), _LIST)
-            return self.concat([self.concat(parts[k : k + _LIST], axis) for k in firsts], axis)
+        if len(parts) > self.longest_list:
+            most = self.longest_list
+            lists = [parts[k : k + most] for k in range(0, len(parts), most)]
+            return self.concat([self.concat(each, axis) for each in lists], axis)
         shape = list(parts[0].shape)
         shape[axis] = sum(each.shape[axis] for each in parts)
         return self.joined(parts, axis, shape)

@@ -60,13 +60,14 @@ class IntegerizeClamp(Pass):
         y, behind = found
         nodes = [node, *behind]
         low, high = clamp(nodes, y.quantization)
+        rule = "Relu" if low >= y.quantization.zero_point else "Quantize"
         kinds = x.quantization.dtype, y.quantization.dtype
         if problem := unlike_widths(context.target, node.op, *kinds):
             return Declined(problem)
         if "int16" in kinds:
-            return rescaled(graph, "Relu", nodes, x, y, (low, high), context)
+            return rescaled(graph, rule, nodes, x, y, (low, high), context)
         try:
-            pair = rescaling_pair("Relu", x.quantization, y.quantization, context.target)
+            pair = rescaling_pair(rule, x.quantization, y.quantization, context.target)
         except ScaleError as error:
             return Declined(f"another scale: {error}")
         if x.quantization != y.quantization and not context.target.tables:

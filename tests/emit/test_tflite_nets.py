@@ -18,7 +18,8 @@ WEIGHTS = {
     **{"t": numbers(4, 5, 3, 3), "m": numbers(8, 5), "p": numbers(4, 1, 1) / 3},
     **{"f": numbers(120, 7) / 4, "q": numbers(4, 5), "r": numbers(4, 6, 3)},
     **{"split": np.array([1, 2, 2, 7, 6]), "joined": np.array([1, 4, 7, 6])},
-    **{"rows": np.array([3]), "picture": np.array([2, 3])},
+    **{"rows": np.array([3]), "picture": np.array([2, 3]), "twice": np.array([1, 12, 2, 1])},
+    **{"o": numbers(7, 4, 1) / 3, "chosen": np.arange(4 * 7 * 6).reshape(1, 4, 7, 6) % 3 > 0},
 }
 
 CONVOLUTIONS = {
@@ -52,6 +53,10 @@ OTHERS = {
     "LeakyRelu": "y = LeakyRelu <alpha = 0.3> (x)",
     "a slope below zero": "y = LeakyRelu <alpha = -0.3> (x)",
     "PRelu": "y = PRelu (x, p)",
+    "slopes that are turned": "u = Transpose <perm = [3, 2, 1, 0]> (x) y = PRelu (u, o)",
+    "repeated": "y = Tile (x, twice)",
+    "many joined": f"y = Concat <axis = 1> ({', '.join(12 * 'x')})",
+    "of known places": "u = Conv (x, k) y = Where (chosen, x, x)",
     "Sigmoid": "y = Sigmoid (x)",
     "Tanh": "y = Tanh (x)",
     "HardSwish": "y = HardSwish (x)",
@@ -104,6 +109,10 @@ OF_WORDS = {
         )
     },
     "product": "u = Conv (x, k) v = Conv (x, k, c) y = Mul (u, v)",
+    "of known places": "v = Neg (x) u = Neg (v) y = Where (chosen, x, u)",
+    "clipped": "l = Constant <value_float = -0.3> () h = Constant <value_float = 0.7> () "
+    "u = Clip (x, l, h) y = Add (u, x)",
+    "Relu": "u = Relu (x) y = Sub (u, x)",
     "of two": "u = Conv (x, k) v = Transpose <perm = [0, 1, 3, 2]> (u) y = MatMul (u, v)",
     "times a number": "u = Conv (x, k) v = Transpose <perm = [0, 1, 3, 2]> (u) "
     "w = MatMul (u, v) n = Constant <value_float = 0.37> () y = Mul (w, n)",

@@ -12,7 +12,7 @@ from qpasses.checking.meaning import (
     unlike,
     unlike_attributes,
 )
-from qpasses.checking.rules.check_clamps import check_end, clamps_behind
+from qpasses.checking.rules.check_clamps import check_end, clamps_behind, stored_bounds
 from qpasses.checking.rules.check_multipliers import (
     expected_pair,
     expected_rounding,
@@ -54,7 +54,8 @@ def int_rescale(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, {"rounding": expected_rounding(target)})
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, chain)
-    scale = real_scale("Relu" if chain else "Quantize", [x.scale], y.scale, target)
+    is_relu = bool(chain) and stored_bounds(y, chain)[0] >= y.zero_point
+    scale = real_scale("Relu" if is_relu else "Quantize", [x.scale], y.scale, target)
     pair = expected_pair(scale, target, elementwise=True)
     for name, value in zip(("multiplier", "shift"), pair, strict=True):
         yield from unlike(name, site.given[name], np.array(value, np.int32))

@@ -72,7 +72,7 @@ def lut(site: Site) -> Iterator[str]:
     target, numbers = site.settings.target, list[int]()
     levels = [_rescaled(int(code), x, site.y) for code in bytes_of(x)]
     if target.rescaling == "requantized":
-        op = "Relu" if chain else "Quantize"
+        op = "Relu" if chain and first >= site.y.zero_point else "Quantize"
         ratio = real_scale(op, (x.scale,), site.y.scale, target)
         pair = rule_pair(ratio, target, elementwise=True)
         levels, numbers = _requantized(x, site.y, pair, target.rounding), [*pair]

@@ -44,6 +44,8 @@ _MOST_AXES: Mapping[TfliteRuntime, Mapping[str, int]] = {
     "tflm": {"BATCH_MATMUL": 5, "PAD": 5, "PADV2": 5, "TRANSPOSE": 5},
 }
 
+_LONGEST_LIST: Mapping[TfliteRuntime, int] = {"litert": 64, "tflm": 10}
+
 
 def single(value: float) -> float:
     """As a file holds it."""
@@ -84,6 +86,16 @@ class Runtime:
     def most_axes(self) -> Mapping[str, int]:
         """So many axes operators have at most, where there is a limit."""
         return _MOST_AXES[self.name]
+
+    @property
+    def longest_list(self) -> int:
+        """So many tensors CONCATENATION takes."""
+        return _LONGEST_LIST[self.name]
+
+    @property
+    def has_tile(self) -> bool:
+        """Whether it has TILE."""
+        return self.name == "litert"
 
     @property
     def tabulates_functions(self) -> bool:

@@ -249,7 +249,8 @@ class TfliteLowering(Lowering):
             wanted = np.array([node_pair(each, rounding) for each in pairs], np.int64)
             parts = [given[f"{name}{part}"].reshape(-1) for part in ("multiplier", "shift")]
             own = np.stack(np.broadcast_arrays(*parts), axis=-1)
-            unlike = (own != wanted).any(axis=1) | (own_rounding != rounding)
+            is_zero = (own[:, 0] == 0) & (wanted[:, 0] == 0)  # whatever the shift
+            unlike = (own != wanted).any(axis=1) & ~is_zero | (own_rounding != rounding)
             if unlike.any():
                 at = int(unlike.argmax())
                 ours, found = own[at % len(own)].tolist(), wanted[at % len(wanted)].tolist()

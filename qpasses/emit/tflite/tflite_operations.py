@@ -250,6 +250,19 @@ class TfliteOperations(Operations):
         given = [x, self.sizes(axes)]
         return self.operator("TRANSPOSE", 2, given, shape, x.element, "TransposeOptions")
 
+    @property
+    def longest_list(self) -> int:
+        """That of the runtime."""
+        return self.runtime.longest_list
+
+    def tile(self, x: Value, times: Sequence[int]) -> Value:
+        """TILE, or CONCATENATION with itself along each axis."""
+        if self.runtime.has_tile:
+            return super().tile(x, times)
+        for axis, count in enumerate(times):
+            x = self.concat([x] * count, axis)
+        return x
+
     def joined(self, parts: Sequence[Value], axis: int, shape: Sequence[int]) -> Value:
         """CONCATENATION, which wants codes of one meaning."""
         meanings = {self.tensor(each).meaning for each in parts}

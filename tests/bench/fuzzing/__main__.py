@@ -15,13 +15,14 @@ from rich.progress import track
 
 from tests.bench.fuzzing.graphs import Case, case
 from tests.bench.fuzzing.judge import Failure, Seen
-from tests.bench.fuzzing.judge_quantized import judge_any
+from tests.bench.fuzzing.judge_any import judge_any
+from tests.bench.fuzzing.judge_tflite import tflite_case
 from tests.bench.fuzzing.quantized import quantized_case
 from tests.bench.fuzzing.shrinking import shrunk
 from tests.bench.fuzzing.single_ops import single_op
 from tests.support.op_loops import PLAIN
 
-KINDS = ("both", "float", "quantized")
+KINDS = ("both", "float", "quantized", "tflite")
 """Of both, every third graph is quantized already."""
 
 LARGE = 64
@@ -40,6 +41,8 @@ def show(console: Console, made: Case, failure: Failure, command: str) -> None:
 
 def drawn(kind: str, seed: int, number: int) -> Case | None:
     """Case ``number`` of ``seed``, of one of ``KINDS``."""
+    if kind == "tflite":
+        return tflite_case(seed, number)
     is_quantized = kind == "quantized" or (kind == "both" and number % 3 == 2)
     return (quantized_case if is_quantized else case)(seed, number)
 
@@ -81,6 +84,7 @@ def main() -> int:
         if failures[failure.kind] == 1 and not given.no_shrink:
             made, failure = shrunk(made, failure)
         kind = "quantized" if made.is_quantized else "float"
+        kind = "tflite" if made.is_exported else kind
         command = (
             f"python -m tests.bench.fuzzing --seed {given.seed} --case {number} --kind {kind}"
         )

@@ -52,13 +52,15 @@ BESIDE_WORDS: Sequence[Mapping[str, Any]] = (
 class Case:
     """A float model, feeds to calibrate on, and options of ``qpasses.quantize``.
 
-    ``is_quantized``: a model that is quantized already, and ``qpasses.integerize``.
+    ``is_quantized``: a model that is quantized already, and ``qpasses.integerize``;
+    ``is_exported``: what is made becomes a TFLite file.
     """
 
     model: onnx.ModelProto
     feeds: Sequence[Arrays]
     options: Mapping[str, Any]
     is_quantized: bool = False
+    is_exported: bool = False
 
     def with_model(self, model: onnx.ModelProto, feeds: Sequence[Arrays]) -> "Case":
         """The same options for another model."""

@@ -22,7 +22,6 @@ from tests.bench.fuzzing.judge import (
     Failure,
     Seen,
     bodies_differ,
-    judge,
     reported,
     verified,
 )
@@ -53,11 +52,6 @@ def judge_quantized(case: Case, seen: Seen | None = None) -> Failure | None:
     seen = seen or Seen()
     seen.float_ops.update(node.op_type for node in case.model.graph.node)
     return _judged(case, seen, True) or _judged(case, seen, False)
-
-
-def judge_any(case: Case, seen: Seen | None = None) -> Failure | None:
-    """The first check that ``case`` fails, float or quantized already."""
-    return (judge_quantized if case.is_quantized else judge)(case, seen)
 
 
 def _judged(case: Case, seen: Seen, sampled: bool) -> Failure | None:

@@ -11,7 +11,7 @@ from opsets.errors import QPassesError
 from tests.bench.fuzzing.builder import Arrays
 from tests.bench.fuzzing.graphs import Case, every_tensor, is_legal
 from tests.bench.fuzzing.judge import Failure
-from tests.bench.fuzzing.judge_quantized import judge_any
+from tests.bench.fuzzing.judge_any import judge_any
 
 MOST_TRIES = 300
 

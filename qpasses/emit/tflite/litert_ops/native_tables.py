@@ -74,7 +74,8 @@ def _tried(
             given = levels * x.scale
             real = np.array([function(float(each)) for each in given]) / y.scale
             steps = _ULPS + np.abs(given) * (name == "EXP")
-            near = np.abs(real) * steps * np.finfo(np.float32).eps
+            with np.errstate(over="ignore"):
+                near = np.abs(real) * steps * np.finfo(np.float32).eps
             yield Native(name, version, options, numbers), _certain(real, near)
     if x.scale / 128 <= y.scale:
         yield Native("HARD_SWISH", 1), hard_swish_levels(levels, x.scale, y.scale)

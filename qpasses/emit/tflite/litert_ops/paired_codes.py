@@ -1,10 +1,11 @@
-"""Two tensors element by element, ADD, SUB, MUL; and QUANTIZE of one at another scale."""
+"""Two tensors element by element: ADD, SUB, MUL; one at another scale: QUANTIZE, RELU."""
 
 from typing import Any
 
 import numpy as np
 
 from opsets.fixed_point import Int64
+from opsets.multipliers import Pair
 from qpasses.emit.layouts import Order
 from qpasses.emit.operations import RefusedError, Value
 from qpasses.emit.tflite import litert_arithmetic as runtime
@@ -12,6 +13,7 @@ from qpasses.emit.tflite.flatbuffer import Scales
 from qpasses.emit.tflite.tflite_lowering import (
     Given,
     TfliteLowering,
+    UnlikeRuntimeError,
 )
 from qpasses.evidence.prove_pairs import all_pairs
 from qpasses.ir.graph import Node
@@ -89,19 +91,34 @@ def int_mul(to: TfliteLowering, node: Node) -> None:
 
 
 def int_rescale(to: TfliteLowering, node: Node) -> None:
-    """QUANTIZE."""
+    """QUANTIZE, or RELU, of which multipliers may be derived in another type."""
     given, laid = to.constants(node), to.laid(node.inputs[0])
     (value, x), y = to.codes_of(node, "x", laid.order), to.written(node)
-    pair = to.runtime.pair("Quantize", (x.scale,), y.scale)
+    operators = {"QUANTIZE": "Quantize"}
+    if given["y_min"] >= given["y_zero"]:
+        operators["RELU"] = "Relu"
+    unlike = list[UnlikeRuntimeError]()
+    for name, rule in operators.items():
+        try:
+            _check_rescaled(to, node, to.runtime.pair(rule, (x.scale,), y.scale))
+        except UnlikeRuntimeError as error:
+            unlike.append(error)
+            continue
+        element = to.element_of(given["y_zero"].dtype, "y")
+        found = to.program.operator(name, 2, [value], value.shape, element, meaning=y)
+        to.write(node.outputs[0], to.bounded(found, None, given), laid.order)
+        return
+    raise unlike[0]
+
+
+def _check_rescaled(to: TfliteLowering, node: Node, pair: Pair) -> None:
+    """Raise UnlikeRuntimeError unless these numbers give what the node does."""
+    given = to.constants(node)
     if given["x_zero"].dtype.itemsize > 1:
         to.check_numbers(node, {"": [pair]}, runtime.ROUNDING)
-    else:
-        codes = all_pairs(given["x_zero"].dtype.name)[1].astype(np.int64)
-        levels = runtime.levels_of(codes - int(given["x_zero"]), pair)
-        to.check_codes(node, given, levels, pair)
-    element = to.element_of(given["y_zero"].dtype, "y")
-    found = to.program.operator("QUANTIZE", 2, [value], value.shape, element, meaning=y)
-    to.write(node.outputs[0], to.bounded(found, None, given), laid.order)
+        return
+    codes = all_pairs(given["x_zero"].dtype.name)[1].astype(np.int64)
+    to.check_codes(node, given, runtime.levels_of(codes - int(given["x_zero"]), pair), pair)
 
 
 LOWERINGS = {

@@ -89,7 +89,8 @@ def _operator(to: TfliteLowering, node: Node, x: Value, slope: float, y: Scales)
     zero = min(127 - high, max(-128 - low, 0))
     alphas = Scales((abs(slope),), (zero,))
     stored = (whole * (1 if slope > 0 else -1) + zero).astype(np.int8)
-    held = program.stored(stored[0] if len(order) > 1 else stored, alphas)
+    is_for_all = len(order) > 1 and len(stored) == 1  # compilers want no axis of samples
+    held = program.stored(stored[0] if is_for_all else stored, alphas)
     program.call_constant(held, f"{node.name}/slopes")
     return program.operator("PRELU", 1, [x, held], x.shape, "i8", meaning=y)
 

@@ -230,9 +230,7 @@ def tile(to: Lowering, node: Node) -> None:
 def _tiled(to: Lowering, node: Node, shape: Sequence[int], wanted: Sequence[int]) -> None:
     x = to.program.reshape(to.read(node.inputs[0]), shape)
     times = [b // a for a, b in zip(shape, wanted, strict=True)]
-    if any(each != 1 for each in times):
-        x = to.program.add("tile", [x, to.program.sizes(times)], wanted, x.element)
-    to.write(node.outputs[0], x)
+    to.write(node.outputs[0], to.program.tile(x, times))
 
 
 def int_shuffle(to: Lowering, node: Node) -> None:

@@ -25,7 +25,7 @@ def by_places(to: Lowering, node: Node) -> None:
     """Elements of known places: axis by axis if they can be, else ``gather`` of them all."""
     if node.attrs.get("reduction", "none") != "none":
         raise RefusedError("it takes the largest or the smallest of two")
-    span = slice(*MOVING[node.op].data)
+    span = slice(*MOVING[_standard(node)].data)
     data, places = node.inputs[span], _places(to, node, span)
     if places.size == 0:
         raise RefusedError("it gives no element")
@@ -44,6 +44,11 @@ def by_places(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], to.program.reshape(found, places.shape))
 
 
+def _standard(node: Node) -> str:
+    """The op that moves alike, of which onnxruntime has a kernel."""
+    return "Where" if node.op == "IntWhere" else node.op
+
+
 def _places(to: Lowering, node: Node, span: slice) -> NDArray[np.int32]:
     """Where in its flat ``span`` of inputs, one behind the other, each element comes from."""
     moved, feed, begin = range(len(node.inputs))[span], dict[str, NDArray[Any]](), 0
@@ -56,7 +61,7 @@ def _places(to: Lowering, node: Node, span: slice) -> NDArray[np.int32]:
         elif not tensor.is_empty() and (node.op, place) != ("Pad", 2):  # fills nothing
             feed[f"x{place}"] = known_input(to, node, place)
     names = [f"x{k}" if f"x{k}" in feed else "" for k in range(len(node.inputs))]
-    made = helper.make_node(node.op, names, ["y"], **dict(node.attrs))
+    made = helper.make_node(_standard(node), names, ["y"], **dict(node.attrs))
     ends = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
         for n, v in feed.items()
@@ -108,9 +113,7 @@ def taken(to: Lowering, x: Value, place: int, places: NDArray[np.int32]) -> Valu
     outer, inner = prod(x.shape[:place]), prod(x.shape[place + 1 :])
     flat = to.program.reshape(x, (outer, size, inner))
     where = to.program.constant(places.reshape(1, count), "int32")
-    if outer > 1:
-        times = to.program.sizes((outer, 1))
-        where = to.program.add("tile", [where, times], (outer, count), "i32")
+    where = to.program.tile(where, (outer, 1))
     found = to.program.add("gather", [flat, where], (outer, count, inner), x.element)
     return to.program.reshape(found, (*x.shape[:place], count, *x.shape[place + 1 :]))
 
@@ -135,8 +138,7 @@ def _repeated(to: Lowering, x: Value, place: int, times: int) -> Value:
     shape = x.shape
     x = to.program.reshape(x, (*shape[: place + 1], 1, *shape[place + 1 :]))
     counts = [times if k == place + 1 else 1 for k in range(len(x.shape))]
-    sizes = [a * b for a, b in zip(x.shape, counts, strict=True)]
-    x = to.program.add("tile", [x, to.program.sizes(counts)], sizes, x.element)
+    x = to.program.tile(x, counts)
     wanted = (*shape[:place], shape[place] * times, *shape[place + 1 :])
     return to.program.reshape(x, wanted)
 

@@ -237,9 +237,7 @@ def _repeated(to: Lowering, x: Value, shape: Sequence[int]) -> Value:
     """``x`` broadcast to this shape."""
     x = to.program.reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
     times = [size // own for size, own in zip(shape, x.shape, strict=True)]
-    if all(each == 1 for each in times):
-        return x
-    return to.program.add("tile", [x, to.program.sizes(times)], shape, x.element)
+    return to.program.tile(x, times)
 
 
 LOWERINGS = {
