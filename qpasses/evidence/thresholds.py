@@ -226,8 +226,8 @@ def _exact(
     if 0 <= never * top < bottom:  # half a step and all beyond
         return [never if k > 0 else -never for k in steps.tolist()]
     count, each = top * rest.denominator, bottom * rest.denominator
-    most = (2 * int(np.abs(steps).max(initial=0)) + 1) * each + abs(rest.numerator) * top
-    if max(most, count) < 1 << 62:  # int64 holds all of it
+    most = (2 * int(np.abs(steps).max(initial=0)) + 1) * each + abs(rest.numerator * top)
+    if max(most, abs(count)) < 1 << 62:  # int64 holds all of it
         quotients, rests = np.divmod((2 * steps - 1) * each - rest.numerator * top, count)
         reached = quotients + ((rests > 0) | ~tie_counts)
         held: list[int] = within(reached, -NEVER, NEVER).tolist()

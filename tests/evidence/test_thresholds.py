@@ -13,6 +13,7 @@ from opsets.kernels import PORTABLE_KERNELS
 from qpasses.evidence.thresholds import (
     NEVER,
     Interval,
+    exact_thresholds,
     kernel_mismatches,
     largest_gap,
     levels,
@@ -318,3 +319,21 @@ def test_clipped_thresholds_are_the_same_function_of_few_values(case):
 def test_count_is_the_number_of_accumulators_of_all_channels():
     reachable = Interval(int64(-3, 0, 7), int64(3, 0, 8))
     assert reachable.count() == sum(len(everything(reachable, c)) for c in range(3))
+
+
+@every_rounding
+@thoroughly(400)
+@given(
+    numerator=st.one_of(st.integers(1, 1 << 20), st.integers(1, 1 << 70)),
+    denominator=st.one_of(st.integers(1, 1 << 20), st.integers(1, 1 << 70)),
+    step=st.integers(-(1 << 15), 1 << 15),
+)
+def test_exact_thresholds_of_any_scale_are_the_smallest_that_reach(
+    rounding, numerator, denominator, step
+):
+    scale = Fraction(numerator, denominator)
+    (found,) = exact_thresholds(scale, int64(step), rounding)
+    if abs(found) == NEVER:
+        return
+    assert exact_round(found * scale, rounding) >= step
+    assert exact_round((found - 1) * scale, rounding) < step
