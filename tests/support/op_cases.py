@@ -263,7 +263,11 @@ def int_mul(draw):
     rng, (a, b, y) = draw(generator), draw(word_types)
     pair = operands(draw, rng, a, b)
     scale = [each.reshape(()) for each in product_scale(rng, pair, y)]
-    return Case([*pair, *scale, *output_ends(rng, y)], {"rounding": draw(node_rounding)})
+    is_wide = prod(furthest(zero) for zero in pair[1::2]) >= 1 << 31  # two steps take int32
+        prod(furthest(zero) for zero in pair[1::2]) >= 1 << 31
+    )  # two roundings take int32
+    rule = draw(rounding if is_wide else node_rounding)
+    return Case([*pair, *scale, *output_ends(rng, y)], {"rounding": rule})
 
 
 @st.composite
