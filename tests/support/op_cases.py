@@ -264,8 +264,6 @@ def int_mul(draw):
     pair = operands(draw, rng, a, b)
     scale = [each.reshape(()) for each in product_scale(rng, pair, y)]
     is_wide = prod(furthest(zero) for zero in pair[1::2]) >= 1 << 31  # two steps take int32
-        prod(furthest(zero) for zero in pair[1::2]) >= 1 << 31
-    )  # two roundings take int32
     rule = draw(rounding if is_wide else node_rounding)
     return Case([*pair, *scale, *output_ends(rng, y)], {"rounding": rule})
 
