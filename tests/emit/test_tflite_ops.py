@@ -32,15 +32,19 @@ SCALED = {
 }
 """What takes the scales of a record: tests/emit/test_tflite_nets.py."""
 
-NO_INT16 = "GATHER", "REDUCE_MAX", "REDUCE_MIN"
-NO_INT32 = *NO_INT16, "FLOOR_DIV", "FLOOR_MOD", "RIGHT_SHIFT", "SUM"
+NO_INT16 = "ARG_MAX", "GATHER", "REDUCE_MAX", "REDUCE_MIN"
+NO_INT32 = *NO_INT16, "FLOOR_DIV", "FLOOR_MOD", "RIGHT_SHIFT", "SELECT_V2", "SUM", "TRANSPOSE"
 
 REFUSED = {
     ("IntMaxPool", "MAX_POOL_2D gives no positions, and its windows have no gaps"),
     ("IntMaxPool", "windows over 3 axes"),
     ("TableSoftmax", "a sum of exponentials that is negative, or has more than 31 bits"),
     ("IntLayerNorm", "a variance of more than 62 bits"),
-    ("ShiftGelu", "its sums wrap as they are shifted to the left"),
+    ("ILayerNorm", "rows whose squares have more than 30 bits"),
+    *(
+        (op, "its sums wrap as they are shifted to the left")
+        for op in ("IBertSoftmax", "ShiftGelu", "Shiftmax")
+    ),
 }
 """What is refused of some nodes of an op."""
 
@@ -48,7 +52,8 @@ LACKING = {
     "litert": [],
     "tflm": [
         *(f"TensorFlow Lite Micro has no {op} of int32" for op in NO_INT32),
-        *(f"TensorFlow Lite Micro has no {op} of int16" for op in NO_INT16),
+        *(f"TensorFlow Lite Micro has no {op} of int16" for op in (*NO_INT16, "EQUAL")),
+        "TensorFlow Lite Micro has no TRANSPOSE of bool",
         "6 axes: TRANSPOSE has 5 at most",
     ],
 }

@@ -147,7 +147,7 @@ KERNELS = {
     relu: True,
     quantize: False,
     mul: True,
-    batched: False,
+    batched: THOROUGH,  # of few none does
 }
 
 

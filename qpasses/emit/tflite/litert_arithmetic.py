@@ -33,9 +33,10 @@ _TITLES: Mapping[TfliteRuntime, str] = {"litert": "LiteRT", "tflm": "TensorFlow 
 _LACKING: Mapping[TfliteRuntime, Mapping[str, Collection[str]]] = {
     "litert": {},
     "tflm": {
-        **dict.fromkeys(("FLOOR_DIV", "FLOOR_MOD", "RIGHT_SHIFT", "SUM"), ("i32",)),
-        **dict.fromkeys(("GATHER", "REDUCE_MAX", "REDUCE_MIN"), ("i16", "i32")),
-        "BATCH_MATMUL": ("i32",),
+        **dict.fromkeys(("BATCH_MATMUL", "FLOOR_DIV", "FLOOR_MOD", "RIGHT_SHIFT"), ("i32",)),
+        **dict.fromkeys(("SELECT_V2", "SUM"), ("i32",)),
+        **dict.fromkeys(("ARG_MAX", "GATHER", "REDUCE_MAX", "REDUCE_MIN"), ("i16", "i32")),
+        **{"EQUAL": ("i16",), "TRANSPOSE": ("i32", "i1")},
     },
 }
 

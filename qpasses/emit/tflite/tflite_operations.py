@@ -164,8 +164,10 @@ class TfliteOperations(Operations):
         """One that gives one tensor. Codes mean what the first input of their type does, if
         nothing is said: it moves them.
         """
-        if element in self.runtime.lacking.get(name, ()):
-            raise RefusedError(f"{self.runtime.title} has no {name} of {_DTYPES[element]}")
+        kinds = [inputs[0].element, *([] if name == "ARG_MAX" else [element])]
+        for each in kinds:
+            if each in self.runtime.lacking.get(name, ()):
+                raise RefusedError(f"{self.runtime.title} has no {name} of {_DTYPES[each]}")
         most = self.runtime.most_axes.get(name, len(shape))
         if len(shape) > most:
             raise RefusedError(f"{len(shape)} axes: {name} has {most} at most")
