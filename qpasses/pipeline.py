@@ -46,6 +46,7 @@ from qpasses.place.alignment import (
 from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
 from qpasses.place.free_channels import FreeChannels, free_channels
+from qpasses.place.fusing import keep_pools_apart
 from qpasses.place.infinite import leave_infinite
 from qpasses.place.joined_outputs import leave_joined
 from qpasses.place.kept_scales import (
@@ -338,6 +339,7 @@ def integerized(state: State) -> State:
     """Q/DQ graph -> integer graph: one pass for each family of ops."""
     advance = state.progress("integerize", 1)
     run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
+    keep_pools_apart(state.graph, (), state.context)
     note_rounding(state.graph, state.record, state.rounded)
     note_correction(state.graph, state.record, state.corrected)
     if state.watch.stop_after is None:

@@ -3,6 +3,7 @@
 from collections.abc import Container
 
 from qpasses.ir.graph import Graph, Node, add_node, constant, new_tensor, producer
+from qpasses.ir.order import tidy
 from qpasses.ir.rewriting import Context
 from qpasses.ir.stages import QUANTIZING
 
@@ -18,17 +19,29 @@ def keep_apart(graph: Graph, integer: Container[int], context: Context) -> None:
     kernel that takes one for all. Both are refused when they run. ``integer``: the ids of the
     nodes that become integer.
     """
+    keep_pools_apart(graph, () if context.settings.emit == "qdq" else integer, context)
     for node in list(graph.nodes):
-        if node.op == "AveragePool":
-            if all(n == 1 for n in node.attrs.get("dilations") or []):
-                node.attrs.pop("dilations", None)
-            elif id(node) not in integer or context.settings.emit == "qdq":
-                _put_behind(graph, node, NO_DILATIONS, context)
-        elif node.op in QUANTIZING and _has_several_scales(node):
+        if node.op in QUANTIZING and _has_several_scales(node):
             if node.op == "DequantizeLinear" and node.outputs[0].outputs:
                 _put_behind(graph, node, ONE_SCALE, context)
             elif node.op == "QuantizeLinear" and _computes(producer(node.inputs[0])):
                 _put_before(graph, node, ONE_SCALE, context)
+
+
+def keep_pools_apart(graph: Graph, integer: Container[int], context: Context) -> None:
+    """The same of AveragePools with dilations that are in float, as they stand."""
+    apart = list[Node]()
+    for node in [each for each in graph.nodes if each.op == "AveragePool"]:
+        if all(n == 1 for n in node.attrs.get("dilations") or []):
+            node.attrs.pop("dilations", None)
+            continue
+        behind = {context.record.declined.get(each.name) for each in node.outputs[0].outputs}
+        if id(node) not in integer and NO_DILATIONS not in behind:
+            apart.append(node)
+    for node in apart:
+        _put_behind(graph, node, NO_DILATIONS, context)
+    if apart:
+        tidy(graph)
 
 
 def _computes(node: Node | None) -> bool:

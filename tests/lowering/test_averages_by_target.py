@@ -302,3 +302,18 @@ def test_tflites_means_are_reproduced(case):
     }
     found = through("IntReduce", [stored, np.int8(x["zp"]), *scale, *ends], attributes)
     assert found.ravel().tolist() == np.ravel(reference(case)).tolist()
+
+
+def test_a_pool_with_gaps_that_a_target_declines_runs_in_float():
+    """onnxruntime would fuse it into a kernel without dilations, which no session loads."""
+    made = model(
+        """g (float[3, 4, 6, 4] x) => (float[A, B, C, D] y) {
+            [pool] y = AveragePool <count_include_pad = 1, dilations = [1, 2],
+                kernel_shape = [3, 2], pads = [2, 0, 1, 0]> (x) }""",
+        opset=19,
+    )
+    given = [{"x": numbers(3, 4, 6, 4)}]
+    result = quantize(made, given, target="litert")
+    left = [each["name"] for each in result.report["summary"]["float_nodes"]]
+    assert left == ["pool", "pool_apart"]
+    assert verify(result.model, made, given).verdict == "incomplete"
