@@ -63,7 +63,7 @@ class _Child:
     """The process that runs operators, of one list after another."""
 
     def __init__(self) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.litert_child"],
             stdin=subprocess.PIPE,

@@ -16,7 +16,7 @@ _children = {}
 def _child(resolver):
     """The process, and the file of what it says: another one where the last one ended."""
     if resolver not in _children or _children[resolver][0].poll() is not None:
-        said = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        said = tempfile.NamedTemporaryFile()  # noqa: SIM115 (as long as the process)
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.litert_served", resolver],
             stdin=subprocess.PIPE,

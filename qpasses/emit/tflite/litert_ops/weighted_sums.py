@@ -262,7 +262,8 @@ def int_mat_mul(to: TfliteLowering, node: Node) -> None:
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     y, reachable = to.written(node), accumulator_interval(node, to.constants(node))
     factor = prod(to.record.nodes[str(node.name)].scales.get("factor", ()))
-    product = replace(y, scales=(runtime.single(y.scale / factor),)) if factor != 1 else y
+    is_other = factor not in (0, 1)
+    product = replace(y, scales=(runtime.single(y.scale / factor),)) if is_other else y
     numbers = ("BATCH_MATMUL", 4, [a, b], shape)
     unlike = _why_unlike_product(to, node, (a_means.scale, b_means.scale), product, reachable)
     if unlike is None and _keeps_codes(to, product, factor, y):
