@@ -44,8 +44,10 @@ SIGNALS = (*BYTES, *WORDS)
 CLASSES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys("TW", BYTES),
     **dict.fromkeys("XYS", SIGNALS),
+    "G": ("int16", "uint16"),
 }
-"""The types that a letter stands for; all other types stand for themselves."""
+"""The types that a letter stands for, G: what tables of gates hold; all other types stand for
+themselves."""
 
 SHARED = ("T", "X", "Y")
 """Letters that are one type throughout a node; of S and W each is a type of its own."""
@@ -138,6 +140,7 @@ class Scaling(Enum):
     LOGARITHM = "the tables hold exponentials and logarithms, of both scales"
     NORM = "the multipliers are factors of normal numbers, in steps of the scale written"
     ALGORITHM = "the attributes are the constants of a published algorithm, of the scale read"
+    RECURRENT = "each sum of a gate has a ratio to the steps of its table, states theirs"
     MOVED = "there are none: codes are moved, and the scale read is the scale written"
 
 

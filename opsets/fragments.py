@@ -21,8 +21,22 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 _Names = Mapping[str, str]
+
+
+class Part(Protocol):
+    """What a fragment is made of: a statement, a fragment under other names, a scan."""
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The names that it writes."""
+
+    def written(
+        self, names: _Names, values: _Names, taken: set[str], of: str | None
+    ) -> Iterator[str]:
+        """Its text, under the ``names`` and with the ``values`` it has there."""
 
 
 class JoinError(ValueError):
@@ -81,7 +95,7 @@ class Fragment:
     attributes: tuple[str, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    parts: tuple[_Statement, ...] | tuple[_Call, ...]
+    parts: tuple[Part, ...]
 
     def __call__(self, **actual: str) -> "Fragment":
         """The fragment with ``actual`` names for those of its signature."""
@@ -181,7 +195,7 @@ class Fragment:
         own = {each for part in self.parts for each in part.writes} - names.keys()
         inside = dict(names)
         for each in sorted(own):
-            inside[each] = _free(each + (of or ""), taken)
+            inside[each] = free(each + (of or ""), taken)
             taken.add(inside[each])
         if of is None and len(self.parts) > 1:
             of = ""
@@ -222,6 +236,14 @@ _STATEMENT = re.compile(
 _WORD = re.compile(r"\w+")
 _REFERENCE = re.compile(r"@(\w+)")
 _COMMENT = re.compile(r"#.*")
+
+
+def joined(*parts: Fragment) -> Fragment:
+    """Fragments joined, each behind the others."""
+    whole = NOTHING
+    for each in parts:
+        whole = whole + each
+    return whole
 
 
 def fragment(text: str) -> Fragment:
@@ -295,7 +317,7 @@ def _once(names: Iterator[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free(name: str, taken: set[str]) -> str:
     """``name``, numbered where it is ``taken``."""
     number, free = 1, name
     while free in taken:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import onnx
 import onnx.parser
-from numpy.typing import NDArray
 
 from opsets.attribute_kinds import Attribute, Text
 from opsets.declaration import Attributes as Attributes
@@ -152,7 +151,7 @@ class Op:
     inputs: Mapping[str, Data]
     outputs: Mapping[str, Data]
     attributes: Mapping[str, Attribute]
-    reference: Callable[..., NDArray[Any]]
+    reference: Callable[..., Any]
     bodies: Sequence[Body]
     evidence: Evidence
     scaling: Scaling

@@ -15,8 +15,10 @@ from opsets.qpasses_v1.int_div import INT_DIV
 from opsets.qpasses_v1.int_extreme import INT_EXTREME
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
+from opsets.qpasses_v1.int_gru import INT_GRU
 from opsets.qpasses_v1.int_layer_norm import INT_LAYER_NORM
 from opsets.qpasses_v1.int_log_softmax import INT_LOG_SOFTMAX
+from opsets.qpasses_v1.int_lstm import INT_LSTM
 from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_max_pool import INT_MAX_POOL
 from opsets.qpasses_v1.int_mul import INT_MUL
@@ -27,6 +29,7 @@ from opsets.qpasses_v1.int_rescale import INT_RESCALE
 from opsets.qpasses_v1.int_rescaled_add import INT_RESCALED_ADD
 from opsets.qpasses_v1.int_rescaled_sub import INT_RESCALED_SUB
 from opsets.qpasses_v1.int_resize import INT_RESIZE
+from opsets.qpasses_v1.int_rnn import INT_RNN
 from opsets.qpasses_v1.int_shuffle import INT_SHUFFLE
 from opsets.qpasses_v1.int_sub import INT_SUB
 from opsets.qpasses_v1.int_where import INT_WHERE
@@ -75,6 +78,9 @@ OPS: dict[str, Op] = {
         INT_SHUFFLE,
         INT_EXTREME,
         INT_WHERE,
+        INT_LSTM,
+        INT_GRU,
+        INT_RNN,
         TABLE_SOFTMAX,
         TABLE_SOFTMAX16,
         GEMMLOWP_SOFTMAX,

@@ -140,7 +140,7 @@ def _of_pictures(
     if split(body.overload)[1]:
         inputs = [np.moveaxis(inputs[0], 1, -1), *inputs[1:]]
         attributes = {**attributes, ATTRIBUTE: 1}
-    return run_op(node.op, body, inputs, attributes, optimize=optimize)
+    return np.asarray(run_op(node.op, body, inputs, attributes, optimize=optimize))
 
 
 def _run_window(
@@ -171,7 +171,7 @@ def _run_columns(
     x, w = np.full((1, 1), zero), np.zeros((1, size), np.int8)
     inputs = [x, zero, w, np.asarray(np.int8(0)), *columns[:3], *_ends(given)]
     attributes = {"rounding": node.attrs["rounding"], "leading": [1], **_given_rests(rests)}
-    return run_op(node.op, body, inputs, attributes, optimize=optimize)
+    return np.asarray(run_op(node.op, body, inputs, attributes, optimize=optimize))
 
 
 def _run_coefficients(

@@ -80,8 +80,8 @@ def opset_imports(opset: int) -> list[onnx.OperatorSetIdProto]:
     return [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
 
 
-Runner = Callable[[Sequence[NDArray[Any]]], NDArray[Any]]
-"""What a body gives for inputs, in the order of the signature."""
+Runner = Callable[[Sequence[NDArray[Any]]], Any]
+"""What a body gives for inputs, in the order of the signature: an array, or several."""
 
 
 def run_op(
@@ -91,10 +91,11 @@ def run_op(
     attributes: Mapping[str, Any],
     *,
     optimize: bool = False,
-) -> NDArray[Any]:
+) -> Any:
     """Run one body of one op in onnxruntime on ``inputs``, in the order of the signature.
 
-    ``body``: a body, or the overload of a declared one.
+    The result is an array, or a tuple where the op has several outputs. ``body``: a body, or
+    the overload of a declared one.
     """
     return op_runner(op, body, inputs, attributes, optimize=optimize)(inputs)
 
@@ -114,8 +115,9 @@ def op_runner(
     session = _op_session(op, body, types, _hashable(attributes), optimize)
     names = list(OPS[op].inputs)
 
-    def run(given: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    def run(given: Sequence[NDArray[Any]]) -> Any:
         arrays = (np.asarray(each, order="C") for each in given)
-        return np.asarray(session.run(None, dict(zip(names, arrays, strict=True)))[0])
+        found = session.run(None, dict(zip(names, arrays, strict=True)))
+        return np.asarray(found[0]) if len(found) == 1 else tuple(map(np.asarray, found))
 
     return run

@@ -69,7 +69,7 @@ class WideTable:
 
     def stored(self, x: NDArray[np.int16]) -> Stored:
         """The stored y of each stored ``x``, by the op's meaning."""
-        return OPS[self.op].reference(x, **self.constants, **self.attributes)
+        return np.asarray(OPS[self.op].reference(x, **self.constants, **self.attributes))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from opsets.fixed_point import ROUNDINGS
 from opsets.gemmlowp import softmax_exponentials
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
-from tests.support.op_cases import Case, codes, zero_point
+from tests.support.op_nodes import Case, codes, zero_point
 from tests.support.thoroughness import THOROUGH
 
 INT16 = np.dtype(np.int16)

@@ -1,0 +1,306 @@
+"""IntLstm: an LSTM over whole sequences, its states integers."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.attribute_kinds import TWICE
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
+from opsets.fragments import Fragment, fragment, joined
+from opsets.loops import State, loop
+from opsets.op import Attributes, Constants, Op
+from opsets.recurrent import (
+    ADDED,
+    ALL,
+    EXACT,
+    FIRST,
+    LAST,
+    LIVE,
+    PLACES,
+    TIMES,
+    WORD,
+    Arithmetic,
+    Sums,
+    bodies,
+    carried,
+    first_state,
+    gates,
+    largest_entry,
+    look_up,
+    padding_changes_no_step,
+    rows_of,
+    saturated,
+    sums_are_exact,
+)
+from opsets.rounding import NodeRounding, requantize
+
+_THREE = fragment("""
+three (r) => (three_parts) {
+    part      = Shape <end = 1> (r)
+    count     = Constant <value = int64[1] {3}> ()
+    three     = Mul (part, count)
+    three_parts = Concat <axis = 0> (three, part)
+}
+""")
+
+_OPENED = fragment("""
+opened (f_sums, three_parts) => (of_f, of_g) {
+    of_f, of_g = Split <axis = -1> (f_sums, three_parts)
+}
+""")
+
+_GATES = fragment("""
+gates (opened) => (i, o, f) {
+    i, o, f   = Split <axis = -1, num_outputs = 3> (opened)
+}
+""")
+
+_FOUR = fragment("""
+four (sums) => (s_i, s_o, s_f, s_g) {
+    s_i, s_o, s_f, s_g = Split <axis = -1, num_outputs = 4> (sums)
+}
+""")
+
+_PEEPHOLES = fragment("""
+peepholes (p_multiplier, p_shift) => (m_i, m_o, m_f, n_i, n_o, n_f) {
+    m_i, m_o, m_f = Split <axis = 0, num_outputs = 3> (p_multiplier)
+    n_i, n_o, n_f = Split <axis = 0, num_outputs = 3> (p_shift)
+}
+""")
+
+_CELL_SCALES = fragment("""
+cell_scales (c_multiplier, c_shift) => (m_old, m_new, n_old, n_new) {
+    m_old, m_new = Split <axis = 0, num_outputs = 2> (c_multiplier)
+    n_old, n_new = Split <axis = 0, num_outputs = 2> (c_shift)
+}
+""")
+
+
+def _sum(one: str, another: str, both: str) -> Fragment:
+    return ADDED(one=one, another=another, both=both)
+
+
+def _gate(by: Arithmetic, which: str, rounding: NodeRounding, cell: str) -> Fragment:
+    """A gate that sees the ``cell`` through its peephole."""
+    seen, total, place = (f"{name}_{which}" for name in ("seen", "total", "place"))
+    return joined(
+        by.rounded(cell, f"m_{which}", f"n_{which}", seen, rounding),
+        _sum(f"s_{which}", seen, total),
+        by.word(total, place),
+        by.entry("f_table", place, which),
+    ).only(which)
+
+
+def _cell(by: Arithmetic, rounding: NodeRounding) -> Fragment:
+    """``new_c`` of the gates and the old ``c``."""
+    return joined(
+        TIMES(one="f", another="c", product="f_c"),
+        by.rounded("f_c", "m_old", "n_old", "old_part", rounding),
+        TIMES(one="i", another="g", product="i_g"),
+        by.rounded("i_g", "m_new", "n_new", "new_part", rounding),
+        _sum("old_part", "new_part", "sum_c"),
+        by.clamp(value="sum_c", low="c_low", high="c_high", clamped="new_c"),
+    ).only("new_c")
+
+
+def _step(by: Arithmetic, rounding: NodeRounding, sees: bool) -> Fragment:
+    """One step; ``sees``: through peepholes."""
+    sums = joined(
+        by.state_sums,
+        by.rounded("h_sums", "h_multiplier", "h_shift", "h_gates", rounding),
+        _sum("x_gates", "h_gates", "sums"),
+    ).only("sums")
+    if sees:
+        opened = joined(
+            _FOUR,
+            _gate(by, "i", rounding, "c"),
+            _gate(by, "f", rounding, "c"),
+            by.word("s_g", "place_g"),
+            by.entry("g_table", "place_g", "g"),
+        ).only("i", "f", "g", "s_o")
+        last_gate = [_gate(by, "o", rounding, "new_c")]
+    else:
+        opened = joined(
+            by.word("sums", "f_sums"),
+            _OPENED,
+            by.entry("f_table", "of_f", "opened"),
+            by.entry("g_table", "of_g", "g"),
+            _GATES,
+        ).only("i", "o", "f", "g")
+        last_gate = []
+    return joined(
+        sums,
+        opened,
+        _cell(by, rounding),
+        *last_gate,
+        by.entry("h_table", "new_c", "squashed"),
+        TIMES(one="o", another="squashed", product="shown"),
+        by.rounded("shown", "y_multiplier", "y_shift", "level", rounding),
+        by.store("level", "new_h"),
+    ).only("new_h", "new_c")
+
+
+def _statements(
+    by: Arithmetic, rounding: NodeRounding, is_portable: bool, ending: bool
+) -> Fragment:
+    """All statements of a body."""
+    step = joined(_step(by, rounding, is_portable), carried(("h", "c"), "padding", ending))
+    states = [
+        State("h", "next_h", "first_h", "last_h"),
+        State("c", "next_c", "first_c", "last_c"),
+    ]
+    elements = {"x_gates": "all_gates"} | ({"live": "all_live"} if ending else {})
+    tables = [by.wide(each, f"wide_{each}") for each in ("f_table", "g_table", "h_table")]
+    through = loop(step, states, elements, {"given": "states"})
+    return joined(
+        by.ends(),
+        by.gates_of_inputs(rounding),
+        FIRST(initial="initial_h", first="code_h"),
+        by.state("code_h", "first_h"),
+        FIRST(initial="initial_c", first="narrow_c"),
+        by.wide("narrow_c", "first_c"),
+        *tables,
+        by.wide("c_min", "c_low"),
+        by.wide("c_max", "c_high"),
+        _CELL_SCALES,
+        *([_PEEPHOLES] if is_portable else [_THREE]),
+        *([LIVE(live="all_live")] if ending else []),
+        through(**{f"{each}_table": f"wide_{each}_table" for each in "fgh"}),
+        by.code("states", "all_steps"),
+        ALL,
+        by.code("last_h", "last_code"),
+        LAST(last_step="last_code", state="y_h"),
+        by.short("last_c", "short_c"),
+        LAST(last_step="short_c", state="y_c"),
+    ).only("y", "y_h", "y_c")
+
+
+def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether no product of the node, times its multiplier, leaves what double holds, and it
+    has no peepholes.
+    """
+    f, g, h = (largest_entry(constants[f"{each}_table"]) for each in "fgh")
+    word = -WORD.min
+    old, new = np.abs(constants["c_multiplier"].astype(np.int64)).tolist()
+    shown = abs(int(constants["y_multiplier"]))
+    largest = max(f * word * old, f * g * new, f * h * shown)
+    return (
+        largest < EXACT and sums_are_exact(constants) and not constants["p_multiplier"].any()
+    )
+
+
+def reference(
+    x: NDArray[Any],
+    initial_h: NDArray[Any],
+    initial_c: NDArray[np.int16],
+    sequence_lens: NDArray[np.int32],
+    x_zero: NDArray[Any],
+    w: NDArray[np.int8],
+    r: NDArray[np.int8],
+    bias: NDArray[np.int32],
+    x_multiplier: NDArray[np.int32],
+    x_shift: NDArray[np.int32],
+    h_multiplier: NDArray[np.int32],
+    h_shift: NDArray[np.int32],
+    p_multiplier: NDArray[np.int32],
+    p_shift: NDArray[np.int32],
+    f_table: NDArray[Any],
+    g_table: NDArray[Any],
+    h_table: NDArray[Any],
+    c_multiplier: NDArray[np.int32],
+    c_shift: NDArray[np.int32],
+    c_min: NDArray[np.int16],
+    c_max: NDArray[np.int16],
+    y_multiplier: NDArray[np.int32],
+    y_shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    rounding: NodeRounding,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Stored x [T, B, I] -> y [T, 1, B, H], and the last states y_h, y_c [1, B, H].
+
+    Rows of w [I, 4 H] and r [H, 4 H] are of the gates i, o, f, g, as ONNX has them; those of
+    p [3 H] of i, o, f. ``initial_h``, in codes of y, and ``initial_c`` broadcast to
+    [1, B, H], ``sequence_lens`` to [B].
+    """
+    steps, batch, _ = x.shape
+    hidden = r.shape[0]
+    sums = Sums(w, r, bias, x_multiplier, x_shift, h_multiplier, h_shift, rounding)
+    of_inputs = sums.of_inputs(x, x_zero)
+    h, c = (first_state(each, batch, hidden) for each in (initial_h, initial_c))
+    lengths = np.broadcast_to(sequence_lens, batch)[:, None]
+    y = np.full((steps, 1, batch, hidden), y_zero)
+    peepholes = list(zip(np.split(p_multiplier, 3), np.split(p_shift, 3), strict=True))
+
+    def gate(total: NDArray[Any], cell: NDArray[Any], which: int) -> NDArray[Any]:
+        total = total + requantize(cell, *peepholes[which], rounding)
+        return look_up(f_table, saturated(total))
+
+    for step in range(steps):
+        totals = of_inputs[step] + sums.of_state(h - y_zero.astype(np.int64))
+        of_i, of_o, of_f, of_g = np.split(totals, 4, axis=-1)
+        i, f, g = gate(of_i, c, 0), gate(of_f, c, 2), look_up(g_table, saturated(of_g))
+        old, new = (
+            requantize(product, multiplier, shift, rounding)
+            for product, multiplier, shift in zip(
+                (f * c, i * g), c_multiplier, c_shift, strict=True
+            )
+        )
+        new_c = np.clip(old + new, int(c_min), int(c_max))
+        shown = gate(of_o, new_c, 1) * look_up(h_table, new_c)
+        level = requantize(shown, y_multiplier, y_shift, rounding)
+        new_h = np.clip(level + int(y_zero), int(y_min), int(y_max))
+        live = step < lengths
+        c, h = np.where(live, new_c, c), np.where(live, new_h, h)
+        y[step, 0] = np.where(live, new_h, int(y_zero))
+    return y, h[None].astype(y_zero.dtype), c[None].astype(np.int16)
+
+
+INT_LSTM = Op(
+    name="IntLstm",
+    inputs={
+        "x": Data("X"),
+        "initial_h": Data("Y"),
+        "initial_c": Data("int16"),
+        "sequence_lens": Data("int32"),
+        "x_zero": Constant("X"),
+        **gates("4 H"),
+        "p_multiplier": Constant("int32", ("3 H",)),
+        "p_shift": Shift(dims=("3 H",)),
+        "f_table": Constant("G", PLACES),
+        "g_table": Constant("int16", PLACES),
+        "h_table": Constant("int16", PLACES),
+        "c_multiplier": Constant("int32", (2,)),
+        "c_shift": Shift(dims=(2,)),
+        "c_min": Constant("int16"),
+        "c_max": Constant("int16"),
+        "y_multiplier": Constant("int32"),
+        "y_shift": Shift(),
+        **ends("Y"),
+    },
+    outputs={"y": Data("Y"), "y_h": Data("Y"), "y_c": Data("int16")},
+    attributes={"rounding": TWICE},
+    reference=reference,
+    bodies=bodies(_statements, _is_exact_in_double),
+    evidence="bounded",
+    scaling=Scaling.RECURRENT,
+    constraints=[rows_of(4, p_multiplier=3, p_shift=3)],
+    laws={
+        "steps behind the end of a sequence change nothing": padding_changes_no_step(reference)
+    },
+    formula="Of each step, for the gates i, o, f, g: s = clamp16(clamp16(round((sum over k of "
+    "(x[k] - x_zero) * w[k] + bias) * x_multiplier / 2**x_shift)) + round((sum over k of "
+    "(h[k] - y_zero) * r[k]) * h_multiplier / 2**h_shift)), where clamp16 saturates to 16"
+    " bits; to those of i and f round(c * p_multiplier / 2**p_shift) is added within, to "
+    "that of o the same of the new c. i, o, f = f_table[s], g = g_table[s]. The new c = "
+    "clamp(round(f * c * c_multiplier[0] / 2**c_shift[0]) + round(i * g * c_multiplier[1]"
+    " / 2**c_shift[1]), c_min, c_max); the new h = clamp(round(o * h_table[c] * "
+    "y_multiplier / 2**y_shift) + y_zero, y_min, y_max), which is y of the step. Tables "
+    "are ordered by the 16 bits of what they are asked. A sequence that has ended, by "
+    "`sequence_lens`, keeps its states, and its y is y_zero.",
+    source="Source: ONNX LSTM; with the tables of CMSIS-NN, without peepholes, it is "
+    "arm_lstm_unidirectional_s8 and _s16.",
+)

@@ -1,0 +1,538 @@
+"""Recurrent ops: what IntLstm, IntGru and IntRnn share of meaning and bodies.
+
+A body multiplies all inputs by their weights at once, and goes through the steps in a Scan:
+in int64 (portable), or in double where that is exact, which is several times faster.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.declaration import Constant, Constraint, Data, Shape, Shift
+from opsets.double import overload, rounded_double
+from opsets.fixed_point import ROUNDINGS, Int64
+from opsets.fragments import Fragment, fragment, joined
+from opsets.op import Attributes, Body, Constants, Guard, Law, all_of, any_node
+from opsets.portable import portable_overload, rescaled, rounds
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
+from opsets.word_products import furthest
+
+WORD = np.iinfo(np.int16)
+"""What sums of gates and cells saturate to."""
+
+WHOLE = (1 << 31) - 1
+"""The length of a sequence that has all its steps."""
+
+EXACT = 1 << 52
+"""Twice an integer below, and one more, are doubles: so are its halves, rounded either way."""
+
+
+def gates(rows: str) -> dict[str, Data]:
+    """The inputs that make ``rows`` sums of a step: weights, bias, multipliers and shifts."""
+    return {
+        "w": Constant("int8", ("I", rows)),
+        "r": Constant("int8", ("H", rows)),
+        "bias": Constant("int32", (rows,)),
+        "x_multiplier": Constant("int32", (rows,)),
+        "x_shift": Shift(dims=(rows,)),
+        "h_multiplier": Constant("int32", (rows,)),
+        "h_shift": Shift(dims=(rows,)),
+    }
+
+
+PLACES = (1 << 16,)
+"""A table has an entry for each of 65,536 sums."""
+
+
+def rows_of(count: int, **others: int) -> Constraint:
+    """That there are ``count`` columns of ``r`` for each hidden unit, and others so many."""
+
+    def holds(constants: Constants, _attributes: Attributes, _shape: Shape) -> bool:
+        hidden, rows = constants["r"].shape
+        sizes = ((constants[name].size, number) for name, number in others.items())
+        fit = all(size == number * hidden for size, number in sizes)
+        return bool(fit and rows == count * hidden and hidden > 0)
+
+    return Constraint(f"r has {count} columns for each of its rows", holds)
+
+
+# The meaning.
+
+
+def look_up(table: NDArray[Any], sums: Int64) -> Int64:
+    """What ``table`` has for sums of 16 bits, by these bits."""
+    return np.asarray(table.astype(np.int64)[sums & 0xFFFF])
+
+
+def saturated(sums: NDArray[Any]) -> Int64:
+    """Sums as codes of 16 bits."""
+    return np.asarray(np.clip(sums, WORD.min, WORD.max), np.int64)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the sums of gates are: of inputs, all at once, and of the codes of a state."""
+
+    w: NDArray[np.int8]
+    r: NDArray[np.int8]
+    bias: NDArray[np.int32]
+    x_multiplier: NDArray[np.int32]
+    x_shift: NDArray[np.int32]
+    h_multiplier: NDArray[np.int32]
+    h_shift: NDArray[np.int32]
+    rounding: NodeRounding
+
+    def of_inputs(self, x: NDArray[Any], zero: NDArray[Any]) -> Int64:
+        """Stored x [T, B, I] -> 16 bits [T, B, rows]."""
+        levels = x.astype(np.int64) - zero.astype(np.int64)
+        sums = levels @ self.w.astype(np.int64) + self.bias
+        return saturated(requantize(sums, self.x_multiplier, self.x_shift, self.rounding))
+
+    def of_state(
+        self, levels: Int64, rows: slice = slice(None), bias: NDArray[Any] | int = 0
+    ) -> Int64:
+        """Levels of a state [B, H] -> [B, rows], not saturated."""
+        sums = levels @ self.r[:, rows].astype(np.int64) + bias
+        scale = self.h_multiplier[rows], self.h_shift[rows]
+        return requantize(sums, *scale, self.rounding)
+
+
+def first_state(initial: NDArray[Any], batch: int, hidden: int) -> Int64:
+    """What a state is before the first step, [B, H]."""
+    return np.broadcast_to(initial[0], (batch, hidden)).astype(np.int64)
+
+
+def padding_changes_no_step(reference: Callable[..., Any]) -> Law:
+    """A law: a step more behind the end of all sequences changes nothing but y's length."""
+
+    def law(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
+        given = list(args)
+        lengths = next(
+            k for k, each in enumerate(given) if each.dtype == np.int32 and each.ndim
+        )
+        given[lengths] = np.minimum(given[lengths], len(x)).astype(np.int32)
+        longer = np.concatenate([x, x[:1]]) if len(x) else x
+        one = reference(x, *given, **attributes)
+        other = reference(longer, *given, **attributes)
+        np.testing.assert_array_equal(one[0], other[0][: len(x)])
+        for state, same in zip(one[1:], other[1:], strict=True):
+            np.testing.assert_array_equal(state, same)
+
+    return law
+
+
+# Conditions of bodies.
+
+
+def takes_all_steps(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether all sequences are known to have all steps."""
+    lengths = constants.get("sequence_lens")
+    return lengths is not None and bool((lengths == WHOLE).all())
+
+
+def _takes_some_steps(constants: Constants, attributes: Attributes) -> bool:
+    """Whether some sequence may end before the last step."""
+    return not takes_all_steps(constants, attributes)
+
+
+def _has_bytes(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether the input and the codes of the state have 8 bits."""
+    return all(constants[each].dtype.itemsize == 1 for each in ("x_zero", "y_zero"))
+
+
+def _has_words(constants: Constants, attributes: Attributes) -> bool:
+    """Whether the input or the codes of the state have 16 bits."""
+    return not _has_bytes(constants, attributes)
+
+
+def sums_are_exact(constants: Constants) -> bool:
+    """Whether sums of gates times their multipliers are integers that double holds."""
+    reaches = (
+        (constants["w"], constants["x_zero"], constants["bias"], constants["x_multiplier"]),
+        (
+            constants["r"],
+            constants["y_zero"],
+            constants.get("r_bias", 0),
+            constants["h_multiplier"],
+        ),
+    )
+    for weights, zero, bias, multiplier in reaches:
+        reach = np.abs(weights.astype(object)).sum(axis=0) * furthest(zero)
+        largest = (reach + np.abs(np.asarray(bias).astype(object))) * np.abs(
+            multiplier.astype(object)
+        )
+        if np.max(largest, initial=0) >= EXACT:
+            return False
+    return True
+
+
+def largest_entry(table: NDArray[Any]) -> int:
+    """The size of the largest entry of a table."""
+    return int(np.abs(table.astype(np.int64)).max(initial=0))
+
+
+# Bodies.
+
+
+ADDED = fragment("""
+added (one, another) => (both) {
+    both      = Add (one, another)
+}
+""")
+
+TIMES = fragment("""
+times (one, another) => (product) {
+    product   = Mul (one, another)
+}
+""")
+
+FIRST = fragment("""
+first (initial, x, r) => (first) {
+    batch     = Shape <start = 1, end = 2> (x)
+    hidden    = Shape <end = 1> (r)
+    sizes     = Concat <axis = 0> (batch, hidden)
+    all       = Expand (initial, sizes)
+    front     = Constant <value = int64[1] {0}> ()
+    first     = Squeeze (all, front)
+}
+""")
+"""``first`` [B, H] of an initial state [1, B or 1, H or 1]."""
+
+LIVE = fragment("""
+live (sequence_lens, x) => (live) {
+    # [T, B, 1]: whether a sequence has a step
+    steps     = Shape <end = 1> (x)
+    scalar    = Squeeze (steps)
+    nothing   = Constant <value = int64 {0}> ()
+    single    = Constant <value = int64 {1}> ()
+    times     = Range (nothing, scalar, single)
+    column    = Constant <value = int64[3] {-1, 1, 1}> ()
+    time      = Reshape (times, column)
+    lengths   = Cast <to = 7> (sequence_lens)                              # 7 is INT64
+    behind    = Constant <value = int64[1] {1}> ()
+    length    = Unsqueeze (lengths, behind)
+    live      = Less (time, length)
+}
+""")
+
+ALL = fragment("""
+all (all_steps, x, r) => (y) {
+    # no Unsqueeze: where there is no step, a loop says nothing of sizes
+    steps     = Shape <end = 1> (x)
+    direction = Constant <value = int64[1] {1}> ()
+    batch     = Shape <start = 1, end = 2> (x)
+    hidden    = Shape <end = 1> (r)
+    sizes     = Concat <axis = 0> (steps, direction, batch, hidden)
+    y         = Reshape <allowzero = 1> (all_steps, sizes)
+}
+""")
+"""y [T, 1, B, H] of the codes of all steps."""
+
+LAST = fragment("""
+last (last_step) => (state) {
+    axis      = Constant <value = int64[1] {0}> ()
+    state     = Unsqueeze (last_step, axis)
+}
+""")
+
+_KEPT = fragment("""
+kept (live, new, old) => (next) {
+    next      = Where (live, new, old)
+}
+""")
+
+_COPIED = fragment("""
+copied (value) => (copy) {
+    copy      = Identity (value)
+}
+""")
+
+
+def carried(states: Sequence[str], code: str, ending: bool) -> Fragment:
+    """What becomes of ``new_`` states, ``next_``; and ``given``, the first of them as output.
+
+    ``ending``: where a sequence is not ``live`` it keeps its states, and gives ``code``.
+    """
+    first = f"new_{states[0]}"
+    if not ending:
+        copies = [_COPIED(value=f"new_{each}", copy=f"next_{each}") for each in states]
+        return joined(*copies, _COPIED(value=first, copy="given"))
+    kept = [_KEPT(new=f"new_{each}", old=each, next=f"next_{each}") for each in states]
+    return joined(*kept, _KEPT(new=first, old=code, next="given"))
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How bodies compute: in int64, or in double; ``to`` is the type, by ONNX's number.
+
+    States are codes in the type, or ``in_bytes``.
+    """
+
+    to: int
+    input_sums: Fragment
+    state_sums: Fragment
+    rounded: Callable[[str, str, str, str, NodeRounding], Fragment]
+    clamp: Fragment
+    in_bytes: bool = False
+
+    def wide(self, value: str, result: str) -> Fragment:
+        """``result``: ``value`` in the type."""
+        return fragment(f"""
+wide (value) => (result) {{
+    result    = Cast <to = {self.to}> (value)
+}}
+""")(value=value, result=result)
+
+    def word(self, value: str, result: str) -> Fragment:
+        """``result``: ``value`` saturated to 16 bits."""
+        low = self._number(WORD.min)
+        high = self._number(WORD.max)
+        ends = fragment(f"""
+ends () => (low, high) {{
+    low       = Constant <value = {low}> ()
+    high      = Constant <value = {high}> ()
+}}
+""")
+        return (ends + self.clamp).only("clamped")(value=value, clamped=result)
+
+    def short(self, value: str, result: str) -> Fragment:
+        """``result``: ``value``, which 16 bits hold, in them."""
+        return _SHORT(value=value, short=result)
+
+    def _number(self, value: int) -> str:
+        return f"{'int64' if self.to == _INT64 else 'double'} {{{value}}}"
+
+    def entry(self, table: str, place: str, result: str) -> Fragment:
+        """``result``: the entry of ``table`` for a sum of 16 bits."""
+        return _ENTRY(table=table, place=place, entry=result)
+
+    def gates_of_inputs(self, rounding: NodeRounding) -> Fragment:
+        """``all_gates``: what all inputs give to the sums of gates."""
+        levels = self.rounded("x_sums", "x_multiplier", "x_shift", "x_levels", rounding)
+        whole = self.input_sums + levels + self.word("x_levels", "all_gates")
+        return whole.only("all_gates")
+
+    def zero(self) -> Fragment:
+        """``zero`` of y in the type; ``padding``: what sequences give that have ended."""
+        padding = _COPIED(value="y_zero" if self.in_bytes else "zero", copy="padding")
+        return joined(self.wide("y_zero", "zero"), padding)
+
+    def ends(self) -> Fragment:
+        """``zero`` and ``padding``; ``min`` and ``max`` of y in the type."""
+        return joined(self.zero(), self.wide("y_min", "min"), self.wide("y_max", "max"))
+
+    def store(self, level: str, result: str) -> Fragment:
+        """``result``: a level as a state, a code of y in the type or in bytes."""
+        stored = _MOVED + self.clamp(value="moved", low="min", high="max", clamped="state")
+        if self.in_bytes:
+            stored = stored + _AS_CODE(value="state", code="byte")
+            return stored.only("byte")(level=level, byte=result)
+        return stored.only("state")(level=level, state=result)
+
+    def state(self, value: str, result: str) -> Fragment:
+        """``result``: a code of y as a state."""
+        return _COPIED(value=value, copy=result) if self.in_bytes else self.wide(value, result)
+
+    def code(self, value: str, result: str) -> Fragment:
+        """``result``: a state as a code of y."""
+        if self.in_bytes:
+            return _COPIED(value=value, copy=result)
+        return _AS_CODE(value=value, code=result)
+
+
+_ENTRY = fragment("""
+entry (table, place) => (entry) {
+    index     = Cast <to = 6> (place)                                      # 6 is INT32
+    entry     = Gather <axis = 0> (table, index)
+}
+""")
+
+_SHORT = fragment("""
+short (value) => (short) {
+    short     = Cast <to = 5> (value)                                      # 5 is INT16
+}
+""")
+
+_MOVED = fragment("""
+moved (level, zero) => (moved) {
+    moved     = Add (level, zero)
+}
+""")
+
+_AS_CODE = fragment("""
+as_code (value, y_zero) => (code) {
+    code      = CastLike (value, y_zero)
+}
+""")
+
+_INT64, _DOUBLE = 7, 11
+
+
+def _levels_of(to: int) -> Fragment:
+    return fragment(f"""
+levels (codes, codes_zero) => (levels) {{
+    wide_code = Cast <to = {to}> (codes)
+    wide_zero = Cast <to = {to}> (codes_zero)
+    levels    = Sub (wide_code, wide_zero)
+}}
+""")
+
+
+def _products_of(to: int) -> Fragment:
+    return _levels_of(to) + fragment(f"""
+products (levels, weights) => (products) {{
+    wide_w    = Cast <to = {to}> (weights)
+    products  = MatMul (levels, wide_w)
+}}
+""")
+
+
+_OF_BYTES = fragment("""
+of_bytes (codes, codes_zero, weights) => (products) {
+    narrow    = MatMulInteger (codes, weights, codes_zero)
+    products  = Cast <to = 11> (narrow)                                    # 11 is DOUBLE
+}
+""")
+
+
+_OF_STATE = fragment("""
+of_state (h, r, y_zero) => (h_sums) {
+    # Max: onnxruntime fuses MatMulInteger, Cast and Mul, and fails on double
+    narrow    = MatMulInteger (h, r, y_zero)
+    lowest    = Constant <value = int32 {-2147483648}> ()
+    same      = Max (narrow, lowest)
+    h_sums    = Cast <to = 11> (same)                                      # 11 is DOUBLE
+}
+""")
+
+
+def _with_bias(to: int, products: Fragment) -> Fragment:
+    return (
+        products
+        + fragment(f"""
+with_bias (products, bias) => (sums) {{
+    wide_bias = Cast <to = {to}> (bias)
+    sums      = Add (products, wide_bias)
+}}
+""")
+    ).only("sums")(codes="x", codes_zero="x_zero", weights="w", sums="x_sums")
+
+
+def _of_wide_state(to: int) -> Fragment:
+    return fragment(f"""
+of_wide_state (h, zero, r) => (h_sums) {{
+    level     = Sub (h, zero)
+    wide_r    = Cast <to = {to}> (r)
+    h_sums    = MatMul (level, wide_r)
+}}
+""")
+
+
+_FACTOR = fragment("""
+factor (multiplier, shift) => (factor) {
+    # Pow(0.5, n) is exact
+    half      = Constant <value = double {0.5}> ()
+    real_s    = Cast <to = 11> (shift)                                     # 11 is DOUBLE
+    real_m    = Cast <to = 11> (multiplier)
+    step      = Pow (half, real_s)
+    factor    = Mul (real_m, step)
+}
+""")
+
+_TIMES = fragment("""
+times (value, factor) => (product) {
+    product   = Mul (value, factor)
+}
+""")
+
+
+def _rounded_in_double(
+    value: str, multiplier: str, shift: str, result: str, rounding: NodeRounding
+) -> Fragment:
+    scaled = _FACTOR + _TIMES + rounded_double("product", "level", rounding)  # type: ignore[arg-type]
+    return scaled.only("level")(value=value, multiplier=multiplier, shift=shift, level=result)
+
+
+_CLIP = fragment("""
+clip (value, low, high) => (clamped) {
+    clamped   = Clip (value, low, high)
+}
+""")
+
+_WHERE = fragment("""
+where (value, low, high) => (clamped) {
+    # Clip, Min and Max of onnxruntime 1.31 on x86 are wrong for int64 beyond 32 bits
+    too_low   = Less (value, low)
+    raised    = Where (too_low, low, value)
+    too_high  = Greater (raised, high)
+    clamped   = Where (too_high, high, raised)
+}
+""")
+
+INTEGER = Arithmetic(
+    _INT64,
+    _with_bias(_INT64, _products_of(_INT64).only("products")),
+    _of_wide_state(_INT64),
+    rescaled,
+    _WHERE,
+)
+"""All in int64."""
+
+IN_DOUBLE = Arithmetic(
+    _DOUBLE,
+    _with_bias(_DOUBLE, _products_of(_DOUBLE).only("products")),
+    _of_wide_state(_DOUBLE),
+    _rounded_in_double,
+    _CLIP,
+)
+"""All in double."""
+
+OF_BYTES = Arithmetic(
+    _DOUBLE,
+    _with_bias(_DOUBLE, _OF_BYTES),
+    _OF_STATE,
+    _rounded_in_double,
+    _CLIP,
+    in_bytes=True,
+)
+"""Sums by the kernels for bytes, the rest in double."""
+
+Statements = Callable[[Arithmetic, NodeRounding, bool, bool], Fragment]
+"""The statements of a body; ``is_portable``: of any node, ``ending``: sequences may end early.
+"""
+
+
+def bodies(
+    statements: Statements, is_exact: Guard, also: Guard = any_node, named: str = ""
+) -> Sequence[Body]:
+    """The bodies of a recurrent op; ``is_exact``: whether double holds all its products.
+
+    ``also``: for which nodes alone they are, and how they are ``named`` besides.
+    """
+    fast = [
+        Body(
+            overload(rounding, way + ends + named),
+            "onnxruntime",
+            statements(arithmetic, rounding, False, bool(ends)),
+            all_of(rounds(rounding), kinds, also, is_exact, steps),
+        )
+        for way, arithmetic, kinds in (
+            ("bytes", OF_BYTES, _has_bytes),
+            ("words", IN_DOUBLE, _has_words),
+        )
+        for ends, steps in (("", takes_all_steps), ("_ending", _takes_some_steps))
+        for rounding in ROUNDINGS
+    ]
+    portable = [
+        Body(
+            portable_overload(rounding).replace("portable", f"portable{named}", 1),
+            "portable",
+            statements(INTEGER, rounding, True, True),
+            all_of(rounds(rounding), also),
+        )
+        for rounding in NODE_ROUNDINGS
+    ]
+    return [*fast, *portable]
