@@ -18,6 +18,7 @@ from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.runtime import IR_VERSION, OPSET, Arrays
 from qpasses.load.conversion import SOFTMAX, Conversion, Known, described
 from qpasses.load.old_scan import scan_of_rows
+from qpasses.load.time_first import time_first
 from qpasses.load.unrounded import unrounded
 
 OLDEST_USABLE = 18
@@ -38,12 +39,12 @@ OLDEST_RUNNABLE = 7
 
 
 def runnable(model: ModelProto, path: Path) -> ModelProto:
-    """``model``, raised to opset 7 if it is older.
+    """``model``, raised to opset 7 if it is older, recurrent nets with time first.
 
     Nothing here can run it as it was, so the results are those that ONNX's converter says.
     Raises ModelError naming the node that has no counterpart.
     """
-    return _raised_for(model, OLDEST_RUNNABLE, path, "onnxruntime runs")
+    return time_first(_raised_for(model, OLDEST_RUNNABLE, path, "onnxruntime runs"))
 
 
 def raised_to(model: ModelProto, opset: int, path: Path) -> ModelProto:

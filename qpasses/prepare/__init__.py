@@ -2,6 +2,7 @@
 
 from qpasses.ir.rewriting import Pass
 from qpasses.prepare.canonicalize_gemm import CanonicalizeGemm
+from qpasses.prepare.canonicalize_recurrent import CanonicalizeRecurrent
 from qpasses.prepare.col2im_to_conv_transpose import Col2ImToConvTranspose
 from qpasses.prepare.computed_conv_to_mat_mul import ComputedConvToMatMul
 from qpasses.prepare.conv_transpose_to_conv import ConvTransposeToConv
@@ -45,7 +46,9 @@ from qpasses.prepare.resize_to_mat_mul import ResizeToMatMul
 from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
 from qpasses.prepare.resolve_cast import ResolveCast
 from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
+from qpasses.prepare.reverse_time import ReverseTime
 from qpasses.prepare.sink_scale import SinkScale
+from qpasses.prepare.split_directions import SplitDirections
 from qpasses.prepare.split_extremes import SplitExtremes
 from qpasses.prepare.sum_to_add import SumToAdd
 
@@ -53,6 +56,9 @@ CASTS: tuple[Pass, ...] = (ResolveCast(),)
 """Before constants are folded: functions of ONNX cast theirs to the type of an input."""
 
 EXPAND: tuple[Pass, ...] = (
+    SplitDirections(),
+    ReverseTime(),
+    CanonicalizeRecurrent(),
     ExpandBiasGelu(),
     ExpandQuickGelu(),
     ExpandFusedMatMul(),
