@@ -100,9 +100,12 @@ class Sums:
         return requantize(sums, *scale, self.rounding)
 
 
-def first_state(initial: NDArray[Any], batch: int, hidden: int) -> Int64:
-    """What a state is before the first step, [B, H]."""
-    return np.broadcast_to(initial[0], (batch, hidden)).astype(np.int64)
+def first_state(
+    initial: NDArray[Any], lengths: NDArray[np.int32], zero: int, batch: int, hidden: int
+) -> Int64:
+    """What a state is before the first step, [B, H]: ``zero`` of sequences without steps."""
+    state = np.broadcast_to(initial[0], (batch, hidden)).astype(np.int64)
+    return np.where(np.broadcast_to(lengths, batch)[:, None] > 0, state, zero)
 
 
 def padding_changes_no_step(reference: Callable[..., Any]) -> Law:
@@ -202,8 +205,8 @@ first (initial, x, r) => (first) {
 """``first`` [B, H] of an initial state [1, B or 1, H or 1]."""
 
 LIVE = fragment("""
-live (sequence_lens, x) => (live) {
-    # [T, B, 1]: whether a sequence has a step
+live (sequence_lens, x) => (all_live, has_steps) {
+    # [T, B, 1], and [B, 1]: whether a sequence has this step, and whether it has any
     steps     = Shape <end = 1> (x)
     scalar    = Squeeze (steps)
     nothing   = Constant <value = int64 {0}> ()
@@ -214,7 +217,8 @@ live (sequence_lens, x) => (live) {
     lengths   = Cast <to = 7> (sequence_lens)                              # 7 is INT64
     behind    = Constant <value = int64[1] {1}> ()
     length    = Unsqueeze (lengths, behind)
-    live      = Less (time, length)
+    all_live  = Less (time, length)
+    has_steps = Less (nothing, length)
 }
 """)
 
@@ -249,6 +253,20 @@ copied (value) => (copy) {
     copy      = Identity (value)
 }
 """)
+
+
+_STARTED = fragment("""
+started (has_steps, given, nothing) => (first) {
+    first     = Where (has_steps, given, nothing)
+}
+""")
+
+
+def first(given: str, nothing: str, state: str, ending: bool) -> Fragment:
+    """``state`` before the first step: what is ``given``, ``nothing`` where there is none."""
+    if not ending:
+        return _COPIED(value=given, copy=state)
+    return _STARTED(given=given, nothing=nothing, first=state)
 
 
 def carried(states: Sequence[str], code: str, ending: bool) -> Fragment:
@@ -316,9 +334,14 @@ ends () => (low, high) {{
         return whole.only("all_gates")
 
     def zero(self) -> Fragment:
-        """``zero`` of y in the type; ``padding``: what sequences give that have ended."""
+        """``zero`` of y, and ``none``, in the type; ``padding``: what ended sequences give."""
         padding = _COPIED(value="y_zero" if self.in_bytes else "zero", copy="padding")
-        return joined(self.wide("y_zero", "zero"), padding)
+        none = fragment(f"""
+none () => (none) {{
+    none      = Constant <value = {self._number(0)}> ()
+}}
+""")
+        return joined(self.wide("y_zero", "zero"), padding, none)
 
     def ends(self) -> Fragment:
         """``zero`` and ``padding``; ``min`` and ``max`` of y in the type."""

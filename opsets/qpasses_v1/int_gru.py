@@ -25,6 +25,7 @@ from opsets.recurrent import (
     Sums,
     bodies,
     carried,
+    first,
     first_state,
     gates,
     largest_entry,
@@ -164,9 +165,11 @@ def _statements(
     before = [] if is_last else [_ROWS, _SCALES]
     return joined(
         by.ends(),
+        *([LIVE] if ending else []),
         by.gates_of_inputs(rounding),
         FIRST(initial="initial_h", first="narrow_h"),
-        by.wide("narrow_h", "first_h"),
+        by.wide("narrow_h", "given_h"),
+        first("given_h", "none", "first_h", ending),
         by.rounded("first_h", "y_multiplier", "y_shift", "first_level", rounding),
         by.store("first_level", "first_code"),
         *(by.wide(f"{each}_table", f"wide_{each}_table") for each in "fg"),
@@ -175,7 +178,6 @@ def _statements(
         _TWO,
         _BLEND_SCALES,
         *before,
-        *([LIVE(live="all_live")] if ending else []),
         through(f_table="wide_f_table", g_table="wide_g_table"),
         by.code("states", "all_steps"),
         ALL,
@@ -251,7 +253,7 @@ def reference(
     hidden = r.shape[0]
     sums = Sums(w, r, bias, x_multiplier, x_shift, h_multiplier, h_shift, rounding)
     of_inputs = sums.of_inputs(x, x_zero)
-    h = first_state(initial_h, batch, hidden)
+    h = first_state(initial_h, sequence_lens, 0, batch, hidden)
     lengths = np.broadcast_to(sequence_lens, batch)[:, None]
     y = np.full((steps, 1, batch, hidden), y_zero)
     of_zr, of_n = slice(2 * hidden), slice(2 * hidden, None)
@@ -326,11 +328,12 @@ INT_GRU = Op(
     "clamp16 saturates to 16 bits, and b = round((sum over k of (u[k] - y_zero) * r[k] + "
     "r_bias) * h_multiplier / 2**h_shift). z, r = f_table[clamp16(a + b)], and n = "
     "g_table[clamp16(a + b')]: with `linear_before_reset` b' = round(r * clamp16(b) * "
-    "reset_multiplier / 2**reset_shift), without b' is b of the codes "
-    "clamp(round(r * h * reset_multiplier / 2**reset_shift) + y_zero, y_min, y_max) in "
-    "place of u. The new h = clamp16(round((one - z) * n * b_multiplier[0] / "
-    "2**b_shift[0]) + round(z * h * b_multiplier[1] / 2**b_shift[1])), its u is y of the "
-    "step. Tables are ordered by the 16 bits of what they are asked. A sequence that has "
-    "ended, by `sequence_lens`, keeps its state, and its y is y_zero.",
+    "reset_multiplier / 2**reset_shift), without b' is b of the codes clamp(round(r * h *"
+    " reset_multiplier / 2**reset_shift) + y_zero, y_min, y_max) in place of u. The new h"
+    " = clamp16(round((one - z) * n * b_multiplier[0] / 2**b_shift[0]) + round(z * h * "
+    "b_multiplier[1] / 2**b_shift[1])), its u is y of the step. Tables are ordered by the"
+    " 16 bits of what they are asked. A sequence that has ended, by `sequence_lens`, "
+    "keeps its state, and its y is y_zero; without any step its state is 0, in codes of y"
+    " y_zero.",
     source="Source: ONNX GRU.",
 )

@@ -24,6 +24,7 @@ from opsets.recurrent import (
     Sums,
     bodies,
     carried,
+    first,
     first_state,
     gates,
     largest_entry,
@@ -155,17 +156,19 @@ def _statements(
     through = loop(step, states, elements, {"given": "states"})
     return joined(
         by.ends(),
+        *([LIVE] if ending else []),
         by.gates_of_inputs(rounding),
         FIRST(initial="initial_h", first="code_h"),
-        by.state("code_h", "first_h"),
+        by.state("code_h", "given_h"),
+        first("given_h", "padding", "first_h", ending),
         FIRST(initial="initial_c", first="narrow_c"),
-        by.wide("narrow_c", "first_c"),
+        by.wide("narrow_c", "given_c"),
+        first("given_c", "none", "first_c", ending),
         *tables,
         by.wide("c_min", "c_low"),
         by.wide("c_max", "c_high"),
         _CELL_SCALES,
         *([_PEEPHOLES] if is_portable else [_THREE]),
-        *([LIVE(live="all_live")] if ending else []),
         through(**{f"{each}_table": f"wide_{each}_table" for each in "fgh"}),
         by.code("states", "all_steps"),
         ALL,
@@ -230,7 +233,9 @@ def reference(
     hidden = r.shape[0]
     sums = Sums(w, r, bias, x_multiplier, x_shift, h_multiplier, h_shift, rounding)
     of_inputs = sums.of_inputs(x, x_zero)
-    h, c = (first_state(each, batch, hidden) for each in (initial_h, initial_c))
+    sizes = batch, hidden
+    h = first_state(initial_h, sequence_lens, int(y_zero), *sizes)
+    c = first_state(initial_c, sequence_lens, 0, *sizes)
     lengths = np.broadcast_to(sequence_lens, batch)[:, None]
     y = np.full((steps, 1, batch, hidden), y_zero)
     peepholes = list(zip(np.split(p_multiplier, 3), np.split(p_shift, 3), strict=True))
@@ -300,7 +305,8 @@ INT_LSTM = Op(
     " / 2**c_shift[1]), c_min, c_max); the new h = clamp(round(o * h_table[c] * "
     "y_multiplier / 2**y_shift) + y_zero, y_min, y_max), which is y of the step. Tables "
     "are ordered by the 16 bits of what they are asked. A sequence that has ended, by "
-    "`sequence_lens`, keeps its states, and its y is y_zero.",
+    "`sequence_lens`, keeps its states, and its y is y_zero; without any step states are "
+    "0, in codes of y y_zero.",
     source="Source: ONNX LSTM; with the tables of CMSIS-NN, without peepholes, it is "
     "arm_lstm_unidirectional_s8 and _s16.",
 )

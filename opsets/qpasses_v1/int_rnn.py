@@ -21,6 +21,7 @@ from opsets.recurrent import (
     Sums,
     bodies,
     carried,
+    first,
     first_state,
     gates,
     look_up,
@@ -48,11 +49,12 @@ def _statements(
     through = loop(whole, states, elements, {"given": "states"})
     return joined(
         by.zero(),
+        *([LIVE] if ending else []),
         by.gates_of_inputs(rounding),
         FIRST(initial="initial_h", first="code_h"),
-        by.state("code_h", "first_h"),
+        by.state("code_h", "given_h"),
+        first("given_h", "padding", "first_h", ending),
         by.state("f_table", "states_table"),
-        *([LIVE(live="all_live")] if ending else []),
         through(f_table="states_table"),
         by.code("states", "all_steps"),
         ALL,
@@ -92,7 +94,7 @@ def reference(
     hidden = r.shape[0]
     sums = Sums(w, r, bias, x_multiplier, x_shift, h_multiplier, h_shift, rounding)
     of_inputs = sums.of_inputs(x, x_zero)
-    h = first_state(initial_h, batch, hidden)
+    h = first_state(initial_h, sequence_lens, int(y_zero), batch, hidden)
     lengths = np.broadcast_to(sequence_lens, batch)[:, None]
     y = np.full((steps, 1, batch, hidden), y_zero)
     for step in range(steps):
@@ -126,9 +128,10 @@ INT_RNN = Op(
         "steps behind the end of a sequence change nothing": padding_changes_no_step(reference)
     },
     formula="Of each step: s = clamp16(clamp16(round((sum over k of (x[k] - x_zero) * w[k] + "
-    "bias) * x_multiplier / 2**x_shift)) + round((sum over k of (h[k] - y_zero) * r[k]) * "
-    "h_multiplier / 2**h_shift)), where clamp16 saturates to 16 bits; the new h = f_table[s], "
-    "by the 16 bits of s, which is y of the step. A sequence that has ended, by "
-    "`sequence_lens`, keeps its state, and its y is y_zero.",
+    "bias) * x_multiplier / 2**x_shift)) + round((sum over k of (h[k] - y_zero) * r[k]) *"
+    " h_multiplier / 2**h_shift)), where clamp16 saturates to 16 bits; the new h = "
+    "f_table[s], by the 16 bits of s, which is y of the step. A sequence that has ended, "
+    "by `sequence_lens`, keeps its state, and its y is y_zero; without any step its state"
+    " is 0, in codes of y y_zero.",
     source="Source: ONNX RNN.",
 )

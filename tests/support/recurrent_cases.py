@@ -191,6 +191,11 @@ def _first(initial, place, hidden):
     return [int(row[k if len(row) > 1 else 0]) for k in range(hidden)]
 
 
+def _started(initial, lengths, place, hidden, zero=0):
+    none = [int(zero)] * hidden
+    return _first(initial, place, hidden) if _length(lengths, place) > 0 else none
+
+
 def _length(lengths, place):
     return int(lengths[place if len(lengths) > 1 else 0])
 
@@ -203,7 +208,8 @@ def plain_lstm(
     y, y_h, y_c = _results(x, hidden, (zero.dtype, zero.dtype, np.int16))
     zero = int(zero)
     for place in range(x.shape[1]):
-        h, c = _first(h0, place, hidden), _first(c0, place, hidden)
+        h = _started(h0, lengths, place, hidden, zero)
+        c = _started(c0, lengths, place, hidden)
         for step in range(len(x)):
             y[step, 0, place] = zero
             if step >= _length(lengths, place):
@@ -245,7 +251,7 @@ def plain_gru(x, h0, lengths, x_zero, w, r, bias, xm, xs, hm, hs, r_bias, *rest,
         return min(max(code, int(low)), int(high)) - zero
 
     for place in range(x.shape[1]):
-        h = _first(h0, place, hidden)
+        h = _started(h0, lengths, place, hidden)
         for step in range(len(x)):
             y[step, 0, place] = zero
             if step >= _length(lengths, place):
@@ -282,7 +288,7 @@ def plain_rnn(x, h0, lengths, x_zero, w, r, bias, xm, xs, hm, hs, table, zero, *
     sums, hidden = _Sums(x, x_zero, w, r, bias, xm, xs, hm, hs, rounding), len(r)
     y, y_h = _results(x, hidden, (zero.dtype, zero.dtype))
     for place in range(x.shape[1]):
-        h = _first(h0, place, hidden)
+        h = _started(h0, lengths, place, hidden, zero)
         for step in range(len(x)):
             y[step, 0, place] = zero
             if step >= _length(lengths, place):
