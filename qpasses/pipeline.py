@@ -60,6 +60,7 @@ from qpasses.place.masked_scores import with_added_masks, with_masked_ranges
 from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
+from qpasses.place.recurrent import observable
 from qpasses.place.sharing import Sharing, share
 from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
@@ -228,7 +229,8 @@ def _observed(state: State, names: Sequence[str]) -> Ranges:
     )
     original = {tensor for node in state.source.graph.node for tensor in node.output}
     held = stand_ins(names, state.plan.ties, original | state.record.sizes.keys())
-    model = state.context.given.rounded(prepared_model(graph))
+    model = observable(prepared_model(graph), state.plan)
+    model = state.context.given.rounded(model)
     return find_ranges(model, names, state.samples, rules, calibration, run, held)
 
 
@@ -266,7 +268,8 @@ def placed(state: State) -> State:
     judges = state.held_back.spread(HELD_BACK)
     judge = Judge(graph, context.sizes, judges, state.progress)
     made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
-    made = replace(made, words=place(graph, chosen, shared, context, state.kept))
+    spans = {**found.ranges, **shared}
+    made = replace(made, words=place(graph, chosen, spans, context, state.kept))
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
     advance()

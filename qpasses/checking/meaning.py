@@ -22,7 +22,7 @@ from qpasses.ir.record import (
     Record,
 )
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import LOOKUPS, SLOPED, TABULATED
+from qpasses.ir.stages import LOOKUPS, RECURRENT, SLOPED, TABULATED
 
 
 class DifferenceError(Exception):
@@ -204,7 +204,7 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
     """The entries of a record that say something which a node like this one never has."""
     tabulated = is_integer(node) and node.op in TABULATED
     empty: list[tuple[str, bool]] = [
-        ("function", bool(entry.function) and not (tabulated or node.op in SLOPED)),
+        ("function", bool(entry.function) and not (tabulated or node.op in _FUNCTIONAL)),
         ("undefined", bool(entry.undefined) and not (tabulated and entry.function)),
         (
             "bounds",
@@ -235,6 +235,9 @@ def of_two_widths(site: Site) -> Iterator[str]:
     if len({known[name].dtype == "int16" for name in ends}) > 1:
         yield "it has tensors of 8 and of 16 bits, which its target takes apart"
 
+
+_FUNCTIONAL = SLOPED | RECURRENT
+"""Ops that record which functions they compute."""
 
 _ROUNDED = ("IntConv", "IntConvPerChannel", "IntGemm")
 """Ops whose weights are rounded, and biases corrected, here."""

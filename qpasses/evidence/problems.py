@@ -38,6 +38,9 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
             expected = np.array(meaning.zero_point, meaning.dtype)
         if zero.dtype != expected.dtype or (zero != expected).any():
             return f"{name}_zero is {zero}, the zero point of its tensor {expected}"
+    if "y_min" not in given:  # a table has its codes
+        ends = given["f_table"].min(), given["f_table"].max()
+        return beyond(node, record, *map(int, ends))
     return beyond(node, record, int(given["y_min"]), int(given["y_max"]))
 
 

@@ -44,6 +44,7 @@ from qpasses.evidence.prove_published import (
     shift_gelu,
 )
 from qpasses.evidence.prove_quotients import quotients
+from qpasses.evidence.prove_recurrent import recurrent
 from qpasses.evidence.prove_reductions import (
     differing_sums,
     multiplier_error,
@@ -438,6 +439,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntShuffle": shuffled_words,
     "TableSoftmax": softmax,
     "TableSoftmax16": softmax16,
+    **dict.fromkeys(("IntGru", "IntLstm", "IntRnn"), recurrent),
     "IntLogSoftmax": log_softmax,
     "IntLayerNorm": normalized,
     "GemmlowpSoftmax": gemmlowp_softmax,

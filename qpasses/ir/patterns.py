@@ -21,6 +21,7 @@ from qpasses.ir.graph import (
 )
 from qpasses.ir.moving import moved, moves
 from qpasses.ir.record import BYTES, AnyQuantization, ChannelQuantization, Quantization
+from qpasses.ir.recurrent import GATES
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 
@@ -63,9 +64,11 @@ def absorbed(graph: Graph, node: Node, apart: Container[str] = ()) -> list[Node]
 
     A MatMul takes the constant row that is added to it, one of stacks the number it is
     multiplied with; then Relu and Clip with constant bounds follow, as long as nothing else
-    reads what lies between and their name is not in ``apart``.
+    reads what lies between and their name is not in ``apart``. A recurrent node takes none.
     """
     chain: list[Node] = []
+    if node.op in GATES:
+        return chain
     tensor = node.outputs[0]
     while (reader := sole_consumer(graph, tensor)) is not None:
         is_taken = _is_clamp(reader, tensor)

@@ -216,9 +216,9 @@ def of_channel(meaning: AnyQuantization, channel: int) -> Quantization:
 MOST_CORRECTED = 16
 """So many steps of a stored sum its mean is corrected by at most."""
 
-SCALED = ("x", "w", "y", "a", "b", "factor")
+SCALED = ("x", "w", "y", "a", "b", "factor", "r", "gates")
 """What a node has scales of: inputs and output by the names of its op; ``factor`` is the
-number that products are multiplied with."""
+number that products are multiplied with, ``r`` are recurrent weights, ``gates`` their sums."""
 
 
 def in_channels(scales: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:

@@ -28,7 +28,7 @@ from qpasses.ir.graph import (
     type_name,
 )
 from qpasses.ir.order import tidy
-from qpasses.ir.record import Record
+from qpasses.ir.record import Quantization, Record
 from qpasses.ir.selection import Selection
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import check_structure
@@ -62,6 +62,22 @@ Outcome: TypeAlias = Rewritten | Declined | NotMine
 REWRITTEN, NOT_MINE = Rewritten(), NotMine()
 
 
+@dataclass(frozen=True)
+class States:
+    """How a recurrent node stores what it writes of all steps, and the state of 16 bits that
+    it keeps: the cell of an LSTM, the hidden state of a GRU, of a plain RNN that of all steps.
+    """
+
+    hidden: Quantization
+    cell: Quantization
+
+    def of_outputs(self, op: str) -> list[Quantization]:
+        """How each output is stored: of all steps, the last states."""
+        if op == "LSTM":
+            return [self.hidden, self.hidden, self.cell]
+        return [self.hidden, self.cell]
+
+
 @dataclass
 class Context:
     """What passes share: settings, the nodes to leave alone, and the record they write.
@@ -70,7 +86,7 @@ class Context:
     inputs of the graph that are taken to hold only 0 and 1. ``has_masks``: whether scores
     are selected that were added to. ``quantizable``: op types that can become integer; None
     where the user's wishes were held against them before. ``given``: what a model that is
-    quantized already says of its tensors.
+    quantized already says of its tensors. ``states``: of recurrent nodes, by name.
     """
 
     settings: Settings
@@ -84,6 +100,7 @@ class Context:
     has_masks: bool = False
     quantizable: Set[str] | None = None
     given: Given = field(default_factory=Given)
+    states: dict[str, States] = field(default_factory=dict)
     _conditions: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property

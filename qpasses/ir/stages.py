@@ -23,6 +23,9 @@ TABULATED = LOOKUPS | {op.name for op in OPS.values() if op.scaling is Scaling.W
 SLOPED = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.SLOPES)
 """Ops of domain qpasses for LeakyRelu and PRelu, which record their slopes."""
 
+RECURRENT = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.RECURRENT)
+"""Ops of domain qpasses that go through all steps of sequences, and record activations."""
+
 QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 

@@ -29,6 +29,7 @@ from qpasses.lowering.integerize_p_relu import IntegerizePRelu
 from qpasses.lowering.integerize_pad import IntegerizePad
 from qpasses.lowering.integerize_pair import IntegerizePair
 from qpasses.lowering.integerize_published_softmax import IntegerizePublishedSoftmax
+from qpasses.lowering.integerize_recurrent import IntegerizeRecurrent
 from qpasses.lowering.integerize_reduce import IntegerizeReduce
 from qpasses.lowering.integerize_rescaling import IntegerizeRescaling
 from qpasses.lowering.integerize_resize import IntegerizeResize
@@ -59,6 +60,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeLogSoftmax(),
     IntegerizeILayerNorm(),
     IntegerizeLayerNorm(),
+    IntegerizeRecurrent(),
     IntegerizeMaxPool(),
     IntegerizeExtreme(),
     IntegerizePad(),

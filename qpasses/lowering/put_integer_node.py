@@ -18,19 +18,21 @@ def put_integer_node(
     op: str,
     name: str,
     inputs: Sequence[Tensor],
-    y: Tensor,
+    y: Tensor | Sequence[Tensor],
     attributes: Mapping[str, Any],
     record: NodeRecord,
     context: Context,
 ) -> Rewritten:
     """Let a node ``op`` of domain qpasses write ``y``; its body is portable until a proof.
 
+    ``y``: its output, or all of them.
     ``inputs`` are those of the op, in order; ``record`` says what it stands for.
     """
     known = constants_of(op, inputs)
     record.overload = OPS[op].body("portable", known, attributes).overload
     context.record.nodes[name] = record
-    add_node(graph, op, name, inputs, [y], attributes=dict(attributes), domain=DOMAIN)
+    outputs = y if isinstance(y, Sequence) else [y]
+    add_node(graph, op, name, inputs, outputs, attributes=dict(attributes), domain=DOMAIN)
     return REWRITTEN
 
 

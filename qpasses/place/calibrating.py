@@ -50,6 +50,7 @@ from qpasses.place.endless import leave_endless
 from qpasses.place.infinite import leave_infinite
 from qpasses.place.planning import plan
 from qpasses.place.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
+from qpasses.place.recurrent import observable
 from qpasses.prepare.canonical import prepare
 
 _LOOKED_AT = 8
@@ -214,7 +215,7 @@ def _to_observe(
         finite = feeds.bounded(planned.tensors)
         if not leave_infinite(graph, names, finite, context):
             judged = frozenset(concerned(graph, planned))
-            return prepared_model(graph), names, judged, finite
+            return observable(prepared_model(graph), planned), names, judged, finite
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:

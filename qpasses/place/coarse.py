@@ -4,7 +4,7 @@ from collections.abc import Container
 
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.rewriting import Context
-from qpasses.place.placement import step_of, word_parameters
+from qpasses.place.parameters import step_of, word_parameters
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import Ranges
 from qpasses.place.words import NO_WORDS, reads_words, words_of

@@ -22,6 +22,7 @@ from qpasses.ir.elementwise import (
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used, varies
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_stacks
+from qpasses.ir.recurrent import GATES, states_of
 from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
@@ -191,7 +192,11 @@ def _sort_computing(draft: _Draft, chain: Sequence[Node]) -> None:
     draft.compute(chain)
     if ties_ends(node, draft.context.target):
         draft.plan.ties.append((node.inputs[0].name, end.name))
-    draft.touched.update(tensor.name for tensor in [*activations(node), end])
+    ends = [end]
+    if node.op in GATES:
+        ends = [each for each in node.outputs if not each.is_empty()]
+        draft.plan.ties += states_of(node)
+    draft.touched.update(tensor.name for tensor in [*activations(node), *ends])
 
 
 def _take_divisor(draft: _Draft, node: Node) -> None:

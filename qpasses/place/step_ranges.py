@@ -15,7 +15,7 @@ from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.settings import Settings
 from qpasses.place.chains import find_chains
-from qpasses.place.placement import activation_parameters, step_of
+from qpasses.place.parameters import activation_parameters, step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import STEPS, Ranges
 

@@ -11,7 +11,7 @@ from qpasses.ir.graph import Graph
 from qpasses.ir.settings import Settings
 from qpasses.place.alignment import aligned
 from qpasses.place.chains import find_chains
-from qpasses.place.placement import activation_parameters
+from qpasses.place.parameters import activation_parameters
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import FUNCTION, Ranges
 

@@ -16,6 +16,7 @@ from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
+from qpasses.ir.recurrent import GATES
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
@@ -23,12 +24,13 @@ from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.integerize_p_relu import MOST_WIDE_SLOPES
 from qpasses.lowering.numbers.norm_numbers import takes_words
 from qpasses.place.planning import Plan, ties_ends
+from qpasses.place.recurrent import words_inside
 from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
 from qpasses.place.ties import Ties
 
 COMPUTING = frozenset({"Conv", "Gemm", "MatMul", "ReduceMean", "ReduceSum"}) | {
-    *("AveragePool", "GlobalAveragePool", "Resize"),
+    *("AveragePool", "GlobalAveragePool", "Resize", *GATES),
 }
 """Ops that read and write 16 bits."""
 
@@ -73,6 +75,8 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     streams = residual_streams(graph, chosen) if is_stream else set[str]()
     streams = {name for name in streams if name not in given}
     streams -= {name for name, asked in types.items() if asked == BYTE}
+    inside = [name for name in words_inside(chosen) if name not in given]
+    types = {**types, **dict.fromkeys(inside, WORD)}
     asked = [name for name, asked in types.items() if asked == WORD]
     if not asked:
         return Words(frozenset(streams))

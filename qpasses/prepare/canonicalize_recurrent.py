@@ -17,8 +17,7 @@ from qpasses.ir.graph import (
     producer,
 )
 from qpasses.ir.moving import moved
-from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
-from qpasses.prepare.recognition.recurrent import (
+from qpasses.ir.recurrent import (
     GATES,
     INITIAL_C,
     INITIAL_H,
@@ -38,6 +37,7 @@ from qpasses.prepare.recognition.recurrent import (
     given_outputs,
     trimmed,
 )
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 
 
 class CanonicalizeRecurrent(Pass):

@@ -14,8 +14,8 @@ from qpasses.ir.graph import (
     is_used,
     new_tensor,
 )
+from qpasses.ir.recurrent import GATES, LENS, X, Y, direction_of
 from qpasses.ir.rewriting import REWRITTEN, Context, Outcome, Pass
-from qpasses.prepare.recognition.recurrent import GATES, LENS, X, Y, direction_of
 
 
 class ReverseTime(Pass):

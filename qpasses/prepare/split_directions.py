@@ -15,8 +15,7 @@ from qpasses.ir.graph import (
     is_used,
     new_tensor,
 )
-from qpasses.ir.rewriting import REWRITTEN, Context, Outcome, Pass
-from qpasses.prepare.recognition.recurrent import (
+from qpasses.ir.recurrent import (
     GATES,
     LENS,
     OF_ACTIVATIONS,
@@ -29,6 +28,7 @@ from qpasses.prepare.recognition.recurrent import (
     given_outputs,
     trimmed,
 )
+from qpasses.ir.rewriting import REWRITTEN, Context, Outcome, Pass
 
 _WAYS = "forward", "reverse"
 

@@ -24,7 +24,7 @@ from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import MOST_CORRECTED, Record
-from qpasses.place.placement import BIAS_LIMIT
+from qpasses.place.stored_weights import BIAS_LIMIT
 from qpasses.recover.biases import Bias, Home, Means, homes, means_of
 from qpasses.recover.channel_means import add_means
 from qpasses.recover.judge import Judge

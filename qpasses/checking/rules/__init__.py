@@ -33,6 +33,7 @@ from qpasses.checking.rules.check_published import (
     shiftmax,
 )
 from qpasses.checking.rules.check_quotients import int_div
+from qpasses.checking.rules.check_recurrent import recurrent
 from qpasses.checking.rules.check_rescaled import int_rescale, int_rescaled_add
 from qpasses.checking.rules.check_resizes import int_resize
 from qpasses.checking.rules.check_slopes import int_p_relu
@@ -66,6 +67,7 @@ RULES: Mapping[str, Rule] = {
     "IntPRelu": int_p_relu,
     "IntPad": int_pad,
     "IntReduce": int_reduce,
+    **dict.fromkeys(("IntGru", "IntLstm", "IntRnn"), recurrent),
     "IntRescale": int_rescale,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,
@@ -105,6 +107,7 @@ TABLES = frozenset(
         *("Lut", "Lut16", "LutInterpolated", "LutInterpolatedPerChannel", "LutPair"),
         "LutPerChannel",
         *("TableSoftmax", "TableSoftmax16", "IntLogSoftmax"),
+        *("IntGru", "IntLstm", "IntRnn"),
     }
 )
 """Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""

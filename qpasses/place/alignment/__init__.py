@@ -13,6 +13,7 @@ from qpasses.place.alignment.tpu_mlir_rules import spread, spread_thresholds
 from qpasses.place.masked_scores import masked
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import Ranges
+from qpasses.place.recurrent import to_observe as states_to_observe
 
 __all__ = [
     "Aligned",
@@ -41,7 +42,8 @@ def to_observe(graph: Graph, chosen: Plan, settings: Settings) -> list[str]:
     if settings.alignment == "tpu-mlir":
         needed = [n for n, t in chosen.tensors.items() if n in needed or not is_padded(t)]
     follow = {each.result for each in masked(graph, chosen) if each.scores in needed}
-    return [name for name in needed if name not in follow]
+    found = [name for name in needed if name not in follow]
+    return [*found, *(name for name in states_to_observe(chosen) if name not in found)]
 
 
 def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Aligned:

@@ -10,6 +10,7 @@ from calibration import Range
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
 from qpasses.ir.moving import count_moved, moved, moves, results, tells_places
 from qpasses.ir.patterns import data_inputs, value_of
+from qpasses.ir.recurrent import GATES
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan
 from qpasses.place.ties import Ties
@@ -29,8 +30,15 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         if name in clamped
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
+        or _is_state(tensor)
         or not all(is_moved_by(graph, chosen, reader) for reader in tensor.outputs)
     ]
+
+
+def _is_state(tensor: Tensor) -> bool:
+    """Whether a recurrent node writes it: it computes with what others may only move."""
+    writer = producer(tensor)
+    return writer is not None and writer.op in GATES
 
 
 def is_moved_by(graph: Graph, chosen: Plan, reader: Node) -> bool:

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qpasses.ir.graph import Node, Tensor, absent
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.ir.graph import Node, Tensor, absent, varies
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 """Blocks of rows that W and R have: i, o, f, c of an LSTM, z, r, h of a GRU."""
@@ -105,7 +108,34 @@ def given_outputs(node: Node) -> list[Tensor]:
     return [*node.outputs, *(absent() for _ in range(count - len(node.outputs)))]
 
 
+def states_of(node: Node) -> list[tuple[str, str]]:
+    """Pairs of tensors that hold the same state, by name: before the first step, of all steps,
+    behind the last. What a GRU gives of all steps is a copy of its state.
+    """
+    inputs, outputs = given_inputs(node), given_outputs(node)
+    hidden = [outputs[Y_H], inputs[INITIAL_H]]
+    groups = [hidden if node.op == "GRU" else [outputs[Y], *hidden]]
+    if node.op == "LSTM":
+        groups.append([outputs[Y_C], inputs[INITIAL_C]])
+    named = [[each.name for each in group if varies(each)] for group in groups]
+    return [(first, other) for first, *others in filter(None, named) for other in others]
+
+
 def trimmed(tensors: Sequence[Tensor]) -> list[Tensor]:
     """``tensors`` without the empty ones at the end."""
     count = max((k for k, each in enumerate(tensors, 1) if not each.is_empty()), default=0)
     return list(tensors[:count])
+
+
+def biases_of(op: str, values: NDArray[Any] | None, rows: int, last: bool) -> list[Any]:
+    """Of the sums of inputs and of those of states, [rows] each, from a bias [1, 2 * rows].
+
+    They are added up with the sums of inputs, but for the last gate of a GRU that resets its
+    sums (``last``: linear_before_reset).
+    """
+    both = np.zeros((2, rows)) if values is None else values.reshape(2, rows)
+    of_x, of_h = both.astype(np.float64)
+    apart = (
+        np.arange(rows) >= rows - rows // 3 if op == "GRU" and last else np.zeros(rows, bool)
+    )
+    return [of_x + np.where(apart, 0, of_h), np.where(apart, of_h, 0)]
