@@ -22,6 +22,7 @@ from qpasses.ir.edges import dequantize
 from qpasses.ir.graph import Node, constant, dequantized, is_graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.record import AnyQuantization, ChannelQuantization
+from qpasses.ir.stages import RECURRENT
 
 
 @dataclass(frozen=True)
@@ -360,7 +361,9 @@ def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
     for node in filter(is_integer, pair.integer.nodes):
         chain = [pair.float_nodes.get(name) for name in pair.record.nodes[node.name].source]
         site = Site(node, [each for each in chain if each is not None], pair)
-        if "w" in site.given:
+        if node.op in RECURRENT:
+            _take_gates(graph, site, protos[site.first.name])
+        elif "w" in site.given:
             _take_weights(graph, site, protos)
         operands = [tensor for name, tensor in site.inputs.items() if name in ("a", "b")]
         for place, tensor in enumerate(operands):
@@ -371,6 +374,23 @@ def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
                 conditions = len(OPS[node.op].data) - len(operands)  # in front of them
                 protos[site.first.name].input[conditions + place] = name
                 graph.initializer.append(_float32(name, dequantize(codes, how, np.float64)))
+
+
+def _take_gates(graph: onnx.GraphProto, site: Site, first: onnx.NodeProto) -> None:
+    """Weights of both kinds and biases of a recurrent node, as it has them."""
+    given, scales = site.given, site.entry.scales
+    rows = given["r"].shape[1]
+    made, biases = {}, []
+    for name, place, bias, end in (("w", 1, "bias", "x"), ("r", 2, "r_bias", "y")):
+        steps = np.array(scales[name])
+        made[place] = (given[name] * steps).T[None]
+        biases.append(given.get(bias, np.zeros(rows)) * (steps * scales[end][0]))
+    made[3] = np.concatenate(biases)[None]
+    first.input.extend([""] * (4 - len(first.input)))
+    for place, values in made.items():
+        name = f"{site.node.name}::{place}"
+        graph.initializer.append(_float32(name, values))
+        first.input[place] = name
 
 
 def _take_weights(

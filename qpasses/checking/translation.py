@@ -53,7 +53,9 @@ from qpasses.checking.whole import (
 from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, is_used
 from qpasses.ir.progress import Advance, no_advance
 from qpasses.ir.record import AnyQuantization, Record
+from qpasses.ir.recurrent import given_outputs
 from qpasses.ir.settings import Settings
+from qpasses.ir.stages import RECURRENT
 
 
 @dataclass
@@ -179,7 +181,7 @@ def _tell(site: Site, rule: Rule) -> None:
         return
     for place, name in enumerate(_stands_for(site)):
         output = node.outputs[place]
-        if not output.is_empty():
+        if name and not output.is_empty():
             pair.meanings[output.name] = Meaning(name, _stored(site, rule, output, name))
 
 
@@ -194,11 +196,16 @@ def _stands_for(site: Site) -> Iterator[str]:
         yield site.pair.meaning(site.node.inputs[0]).real
         return
     real = site.chain[-1].outputs
+    if site.node.op in RECURRENT:
+        real = given_outputs(site.chain[-1])
     if len(site.node.outputs) != len(real):
         raise DifferenceError(
             f"has {len(site.node.outputs)} outputs, the float node {len(real)}"
         )
-    yield from (tensor.name for tensor in real)
+    for ours, tensor in zip(site.node.outputs, real, strict=True):
+        if tensor.is_empty() and ours.outputs:
+            raise DifferenceError(f"{ours.name!r} is read, the float node gives no such state")
+        yield tensor.name
 
 
 def _stored(site: Site, rule: Rule, output: Tensor, name: str) -> AnyQuantization | None:

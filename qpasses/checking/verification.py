@@ -1,6 +1,6 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,9 +16,9 @@ from calibration.inputs import tensors
 from calibration.silent import ort
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.native import library
-from opsets.target import load_target, target_names
 from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.known import Known
+from qpasses.checking.recorded_settings import unlike_settings
 from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
 from qpasses.checking.rules.check_file import unlike_file
 from qpasses.checking.sample_runs import BothBodies, Simulation, differences
@@ -34,10 +34,11 @@ from qpasses.ir.edges import Edges, dequantize
 from qpasses.ir.graph import Graph
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Advance, Progress
-from qpasses.ir.record import ChannelQuantization, Record
+from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.settings import Settings
+from qpasses.ir.stages import RECURRENT
 from qpasses.load.arguments import Source
 from qpasses.load.integer_model import IntegerModel
 from qpasses.prepare.canonical import prepare
@@ -120,7 +121,7 @@ def _verified(
     probed = beside.submit(probe_kernels, graph, record)
     result = Verification(graph, record, settings, evidence, Accuracy(ends), fast=fast)
     result.random_data = about["configuration"].get("random_data", False)
-    result.problems += [*read.unlike, *_unlike_settings(record, settings)]
+    result.problems += [*read.unlike, *unlike_settings(read.graph, record, settings)]
     if original is None:
         result.unchecked.append("not compared with a float model (--against)")
         counts = {key: entry.macs for key, entry in record.nodes.items()}
@@ -261,71 +262,6 @@ def _sample(original: Source, samples: Samples | None, record: Record) -> Arrays
     return made
 
 
-def _unlike_settings(record: Record, settings: Settings) -> list[str]:
-    """Stored tensors that the recorded settings would not give."""
-    wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
-    problems = []
-    if record.kept and (settings.activation_bits != 8 or settings.narrow_range):
-        problems.append(
-            "the recorded settings have other codes than a model that keeps its own"
-        )
-    for name, stored in record.tensors.items():
-        if isinstance(stored, ChannelQuantization):
-            problems += _unlike_channels(name, stored, settings)
-            continue
-        try:
-            settings.quantization(stored.scale, stored.zero_point, stored.dtype)
-        except ValueError as error:
-            raise VerificationError(
-                f"the record of {name!r} is unlike the recorded settings: {error}"
-            ) from error
-        with np.errstate(over="ignore", under="ignore"):
-            is_float32 = float(np.float32(stored.scale)) == stored.scale
-        if settings.target.scale_type == "float32" and not is_float32:
-            problems.append(f"the scale of tensor {name!r} is {stored.scale!r}, no float32")
-        if name in record.kept:
-            continue  # as the model that was integerized says, which is asked elsewhere
-        is_stream = stored.dtype == "int16" and settings.has_words
-        if not is_stream and (stored.dtype, stored.bits, stored.narrow) != wanted:
-            problems.append(
-                f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
-                f"{stored.limits[1]}, unlike the recorded settings"
-            )
-        elif is_stream and stored.zero_point:
-            problems.append(f"tensor {name!r} of 16 bits has a zero point")
-        elif (
-            settings.symmetric
-            and not is_stream
-            and stored.zero_point not in _zero_points(settings)
-        ):
-            problems.append(f"tensor {name!r} is not symmetric, unlike the recorded settings")
-    target = settings.target
-    if target.name in target_names() and target != load_target(target.name):
-        problems.append(f"the recorded rules are not those of target {target.name!r}")
-    return problems
-
-
-def _unlike_channels(
-    name: str, stored: ChannelQuantization, settings: Settings
-) -> Iterator[str]:
-    """What the recorded settings do not give where channels have scales of their own."""
-    if settings.activation_scales == "per-tensor" or settings.why_no_channels:
-        yield f"tensor {name!r} has scales of its channels, unlike the recorded settings"
-    is_wide = stored.dtype == "int16" and settings.has_words
-    usual = settings.activation_type, *settings.limits
-    if not is_wide and (stored.dtype, *stored.limits) != usual:
-        yield f"tensor {name!r} is {stored.dtype}, unlike the recorded settings"
-    scales = np.array(stored.scales)
-    if (scales.astype(np.float32).astype(np.float64) != scales).any():
-        yield f"the scales of tensor {name!r} are no float32"
-
-
-def _zero_points(settings: Settings) -> tuple[int, ...]:
-    """Those of symmetric settings: the middle, and the lowest code of unsigned tensors."""
-    lowest = settings.limits[0]
-    return (settings.middle,) if settings.is_symmetric(0.0) else (settings.middle, lowest)
-
-
 def recorded_preprocessing(integer: IntegerModel) -> Preprocessing | None:
     """What pictures became when ``integer`` was made, if it was made with pictures."""
     found = integer.about["configuration"].get("preprocessing")
@@ -462,12 +398,15 @@ def _real(feed: Arrays, record: Record) -> Arrays:
 def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[str, int]:
     """By tensor, how far it may be from float arithmetic: a tie, and what is proved.
 
-    Anything where the function of a table is not defined for some codes.
+    Anything where the function of a table is not defined for some codes, and of a recurrent
+    net over many steps, whose bound is that of one step.
     """
     farthest = {each.name: each.reference_max_lsb for each in evidence}
     undefined = {name for name, entry in read.record.nodes.items() if entry.undefined}
     return {
-        tensor.name: 65535 if node.name in undefined else 1 + farthest.get(node.name, 0)
+        tensor.name: 65535
+        if node.name in undefined or node.op in RECURRENT
+        else 1 + farthest.get(node.name, 0)
         for node in read.graph.nodes
         for tensor in node.outputs
     }

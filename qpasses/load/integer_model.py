@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 
+from opsets import activations
 from opsets.declaration import OF_ENDS, Constants, Scaling
 from opsets.errors import ModelError
 from opsets.faults import faults, impossible_shift
@@ -180,12 +181,7 @@ def _node_problem(node: Node, record: Record) -> str:
         )
     if problem := _of_other_type(node, record):
         return f"node {node.name!r} ({node.op}) {problem}"
-    try:
-        inputs = len(Function.from_text(entry.function).model.graph.input)
-    except ValueError:
-        inputs = -1
-    wanted = len(op.data) if op.scaling is Scaling.TABLE else 1
-    if inputs not in (0, wanted):
+    if not _has_function(op, entry):
         return f"the record of node {node.name!r} is damaged: its function"
     if not _has_scales(node, entry, record):
         return f"the record of node {node.name!r} is damaged: its scales are not {node.op}'s"
@@ -194,6 +190,18 @@ def _node_problem(node: Node, record: Record) -> str:
     except LookupError:
         return f"node {node.name!r} has no known body, {entry.overload!r}"
     return ""
+
+
+def _has_function(op: Op, entry: NodeRecord) -> bool:
+    """Whether the record names functions of as many inputs as the op has, or none."""
+    try:
+        if op.scaling is Scaling.RECURRENT:
+            tables = [name for name in op.inputs if name.endswith("_table")]
+            return len(activations.read(entry.function)) == len(tables)
+        inputs = len(Function.from_text(entry.function).model.graph.input)
+    except ValueError:
+        return False
+    return inputs in (0, len(op.data) if op.scaling is Scaling.TABLE else 1)
 
 
 def _is_unlike(node: Node, op: Op) -> bool:
@@ -234,6 +242,10 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
     op, given = OPS[node.op], constants_of(node)
     counts = {name: len(scales) for name, scales in entry.scales.items()}
+    if op.scaling is Scaling.RECURRENT:
+        rows = given["r"].shape[1]
+        is_stored = all(each.name in record.tensors for each in node.outputs)
+        return is_stored and counts == {"x": 1, "w": rows, "r": rows, "y": 1, "gates": 1}
     ends = zip((*op.data, *op.outputs), _data_of(node, op), strict=True)
     stored = {name: tensor for name, tensor in ends if not _is_condition(op, name)}
     names, around = [*stored], [*stored.values()]

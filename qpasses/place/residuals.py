@@ -34,9 +34,12 @@ def residual_streams(graph: Graph, chosen: Plan) -> set[str]:
 
 
 def stored_end(node: Node, chosen: Plan) -> str:
-    """The name of the tensor that stores what ``node`` and what it absorbs compute."""
+    """The name of the tensor that stores what ``node`` and what it absorbs compute.
+
+    Of a recurrent node whose first output nobody reads, that output.
+    """
     tensor = node.outputs[0]
-    while tensor.name not in chosen.tensors:
+    while tensor.outputs and tensor.name not in chosen.tensors:
         (reader,) = tensor.outputs
         tensor = reader.outputs[0]
     return str(tensor.name)

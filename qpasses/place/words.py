@@ -16,7 +16,7 @@ from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent import GATES
+from qpasses.ir.recurrent import GATES, states_of
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
@@ -130,12 +130,14 @@ def _alone(
 def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
     """By stored tensor, those that moving nodes make of it, or it of them, in order.
 
-    So are both ends of a pool whose form has one scale.
+    So are both ends of a pool whose form has one scale, and a state at all its places.
     """
     moved = Ties()
     for node in chosen.computing:
         if ties_ends(node, settings.target):
             moved.tie(node.inputs[0].name, stored_end(node, chosen))
+        for pair in states_of(node) if node.op in GATES else ():
+            moved.tie(*pair)
     for node in graph.nodes:
         if id(node) in chosen.integer and moves_words(node):
             names = [t.name for t in (*data_inputs(node), *results(graph, node))]

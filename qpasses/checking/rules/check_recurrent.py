@@ -63,7 +63,7 @@ def recurrent(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, attributes)
     yield from unlike("the recorded activations", site.entry.function, said(made.functions))
     scales = {"x": [x.scale], "y": [y.scale], "gates": [float(made.step)]}
-    scales |= {name: matrix.scale.tolist() for name, matrix in made.matrices.items()}
+    scales |= {name: made.scales(name) for name in made.matrices}
     sizes, rows = site.pair.sizes.get(node.inputs[0].name), given["r"].shape
     macs = prod(sizes[:2]) * (sizes[2] + rows[0]) * rows[1] if sizes else 0
     yield from check_record(site, scales, macs=macs)
@@ -146,6 +146,12 @@ class _Made:
         }
         self.step = self._step()
 
+    def scales(self, name: str) -> list[float]:
+        """Those of the rows of a matrix."""
+        matrix = self.matrices[name]
+        rows = matrix.weights.shape[0]
+        return [float(each) for each in np.broadcast_to(matrix.scale, (rows,))]
+
     def _constant(self, place: int, shape: Sequence[int] = ()) -> NDArray[Any]:
         found = float_constant(self.site.first, place)
         if found is None and not shape:
@@ -181,10 +187,10 @@ class _Made:
             "r": np.ascontiguousarray(r.weights.T),
             "bias": np.asarray(w.bias, np.int32),
         }
-        for name, matrix, codes, side in (("w", w, self.x, "x"), ("r", r, self.y, "h")):
+        for name, codes, side in (("w", self.x, "x"), ("r", self.y, "h")):
             scales = [
                 Fraction(codes.scale) * Fraction(each) / self.step
-                for each in matrix.scale.tolist()
+                for each in self.scales(name)
             ]
             found |= self._pairs(side, scales, self.reaches[name].tolist())
         if self.site.node.op == "IntRnn":
