@@ -57,10 +57,10 @@ from qpasses.place.kept_scales import (
     with_kept,
 )
 from qpasses.place.masked_scores import with_added_masks, with_masked_ranges
+from qpasses.place.placed_states import observable
 from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
-from qpasses.place.recurrent import observable
 from qpasses.place.sharing import Sharing, share
 from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges

@@ -11,7 +11,7 @@ from opsets.declaration import Constant, Constraint, Data, Scaling, Shape, Shift
 from opsets.fragments import Fragment, fragment, joined
 from opsets.loops import State, loop
 from opsets.op import Attributes, Constants, Op
-from opsets.recurrent import (
+from opsets.recurrent_bodies import (
     ADDED,
     ALL,
     EXACT,

@@ -10,7 +10,7 @@ from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import Fragment, joined
 from opsets.loops import State, loop
 from opsets.op import Attributes, Constants, Op
-from opsets.recurrent import (
+from opsets.recurrent_bodies import (
     ADDED,
     ALL,
     FIRST,

@@ -53,7 +53,7 @@ from qpasses.checking.whole import (
 from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, is_used
 from qpasses.ir.progress import Advance, no_advance
 from qpasses.ir.record import AnyQuantization, Record
-from qpasses.ir.recurrent import given_outputs
+from qpasses.ir.recurrent_nodes import given_outputs
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import RECURRENT
 

@@ -21,7 +21,7 @@ from qpasses.ir.graph import (
 )
 from qpasses.ir.moving import moved, moves
 from qpasses.ir.record import BYTES, AnyQuantization, ChannelQuantization, Quantization
-from qpasses.ir.recurrent import GATES
+from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from opsets.activations import KNOWN, Activation, said
 from opsets.realised import node_rounding
-from opsets.recurrent import WHOLE
+from opsets.recurrent_bodies import WHOLE
 from opsets.target import Target
 from qpasses.ir.graph import (
     Graph,
@@ -20,7 +20,7 @@ from qpasses.ir.graph import (
 )
 from qpasses.ir.patterns import quantized_by, real_value_of, stored_input, value_of
 from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
-from qpasses.ir.recurrent import (
+from qpasses.ir.recurrent_nodes import (
     ALPHAS,
     BETAS,
     GATES,
@@ -89,7 +89,7 @@ class IntegerizeRecurrent(Pass):
         target = context.target
         if not takes_recurrent(target):
             return Declined(f"{node.op}: target {target.name!r} has no form of recurrent nets")
-        states = context.states.get(node.name)
+        states = context.states.get(node.name) or _told(graph, node, context)
         x = stored_input(node.inputs[X], context.settings, SIGNALS)
         if states is None or x is None:
             return Declined(f"{node.op}: what it reads is not quantized per tensor")
@@ -137,6 +137,22 @@ class IntegerizeRecurrent(Pass):
         return put_integer_node(
             graph, op, node.name, inputs, outputs, attributes, record, context
         )
+
+
+def _told(graph: Graph, node: Node, context: Context) -> States | None:
+    """How its states are stored where its outputs say it, each of which is read."""
+    found = list[Quantization | None]()
+    for tensor in node.outputs:
+        view = None if tensor.is_empty() else sole_consumer(graph, tensor)
+        stored = quantized_by(view, context.settings, SIGNALS)
+        found.append(None if stored is None else stored.quantization)
+    hidden, cell = found[0], found[-1]
+    if hidden is None or cell is None or (node.op == "LSTM" and len(found) < len(_STATES)):
+        return None
+    return States(hidden, cell)
+
+
+_STATES = ("of all steps", "hidden", "cell")
 
 
 def _numbers(

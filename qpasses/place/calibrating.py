@@ -48,9 +48,9 @@ from qpasses.place.alignment import concerned, to_observe
 from qpasses.place.cautions import data_warnings, range_warnings
 from qpasses.place.endless import leave_endless
 from qpasses.place.infinite import leave_infinite
+from qpasses.place.placed_states import observable
 from qpasses.place.planning import plan
 from qpasses.place.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
-from qpasses.place.recurrent import observable
 from qpasses.prepare.canonical import prepare
 
 _LOOKED_AT = 8

@@ -4,9 +4,9 @@ from collections.abc import Container
 
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.rewriting import Context
-from qpasses.place.parameters import step_of, word_parameters
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import Ranges
+from qpasses.place.tensor_parameters import step_of, word_parameters
 from qpasses.place.words import NO_WORDS, reads_words, words_of
 
 _WIDEST_STEP = 4.0

@@ -8,9 +8,9 @@ from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer
 from qpasses.ir.moving import moved, moves
 from qpasses.ir.patterns import data_inputs, real_value_of
 from qpasses.ir.rewriting import Context
-from qpasses.place.parameters import step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import MASKED, Ranges
+from qpasses.place.tensor_parameters import step_of
 from qpasses.prepare.recognition.masks import DROPPING
 
 _LONGEST = 1 << 16

@@ -21,12 +21,11 @@ from qpasses.ir.graph import (
 from qpasses.ir.order import tidy
 from qpasses.ir.patterns import multiplies_stacks
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent import GATES
+from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import Context
 from qpasses.place.fusing import keep_apart
-from qpasses.place.parameters import activation_parameters, word_parameters
+from qpasses.place.placed_states import place_states
 from qpasses.place.planning import Plan
-from qpasses.place.recurrent import place_states
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands
 from qpasses.place.stored_weights import (
@@ -37,6 +36,7 @@ from qpasses.place.stored_weights import (
     quantize_weights,
     stored_in_bytes,
 )
+from qpasses.place.tensor_parameters import activation_parameters, word_parameters
 from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges, words_of
 
 

@@ -22,7 +22,7 @@ from qpasses.ir.elementwise import (
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used, varies
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_stacks
-from qpasses.ir.recurrent import GATES, states_of
+from qpasses.ir.recurrent_nodes import GATES, states_of
 from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING

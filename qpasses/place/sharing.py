@@ -15,8 +15,8 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.lowering.integerize_chain import tabulate
 from qpasses.place.chains import Chain, find_chains
-from qpasses.place.parameters import activation_parameters
 from qpasses.place.planning import Plan
+from qpasses.place.tensor_parameters import activation_parameters
 from qpasses.place.ties import Ties
 
 

@@ -15,9 +15,9 @@ from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.settings import Settings
 from qpasses.place.chains import find_chains
-from qpasses.place.parameters import activation_parameters, step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import STEPS, Ranges
+from qpasses.place.tensor_parameters import activation_parameters, step_of
 
 _TRIED = 64
 """So many scales are looked at for one that float32 does not spoil."""

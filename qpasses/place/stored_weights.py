@@ -20,7 +20,7 @@ from qpasses.ir.graph import (
     producer,
 )
 from qpasses.ir.patterns import absorbed, bias_row
-from qpasses.ir.recurrent import B, R, W, X, biases_of, given_inputs
+from qpasses.ir.recurrent_nodes import B, R, W, X, biases_of, given_inputs
 from qpasses.ir.rewriting import Context
 
 BIAS_LIMIT = 1 << 30

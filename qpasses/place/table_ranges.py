@@ -11,9 +11,9 @@ from qpasses.ir.graph import Graph
 from qpasses.ir.settings import Settings
 from qpasses.place.alignment import aligned
 from qpasses.place.chains import find_chains
-from qpasses.place.parameters import activation_parameters
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import FUNCTION, Ranges
+from qpasses.place.tensor_parameters import activation_parameters
 
 
 def with_function_ranges(

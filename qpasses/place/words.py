@@ -16,15 +16,15 @@ from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent import GATES, states_of
+from qpasses.ir.recurrent_nodes import GATES, states_of
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.integerize_p_relu import MOST_WIDE_SLOPES
 from qpasses.lowering.numbers.norm_numbers import takes_words
+from qpasses.place.placed_states import words_inside
 from qpasses.place.planning import Plan, ties_ends
-from qpasses.place.recurrent import words_inside
 from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
 from qpasses.place.ties import Ties

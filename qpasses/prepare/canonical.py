@@ -15,6 +15,8 @@ from opsets.errors import DataError, ModelError
 from qpasses.ir.folding import fold_constants
 from qpasses.ir.graph import STORE, STORING, Graph, constant_bytes
 from qpasses.ir.interchange import import_graph, numbers_as_tensors, prepared_model
+from qpasses.ir.model_nodes import nodes_of
+from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
@@ -90,7 +92,7 @@ def _through(
     numbers_as_tensors(plain)
     wanted = context.settings
     newest, oldest = OPSET, OLDEST_WANTED
-    if wanted.has_words:
+    if wanted.has_words or any(node.op_type in GATES for node in nodes_of(plain)):
         oldest = OPSET_INT16
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
@@ -99,7 +101,8 @@ def _through(
     if graph.opset < oldest == OPSET_INT16:
         raise ModelError(
             f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
-            "raised: leave --residual-type and --tensor-types away"
+            "raised: leave --residual-type and --tensor-types away; states of LSTM and GRU "
+            "have 16 bits"
         )
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable

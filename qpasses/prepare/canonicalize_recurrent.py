@@ -17,7 +17,7 @@ from qpasses.ir.graph import (
     producer,
 )
 from qpasses.ir.moving import moved
-from qpasses.ir.recurrent import (
+from qpasses.ir.recurrent_nodes import (
     GATES,
     INITIAL_C,
     INITIAL_H,

@@ -14,7 +14,7 @@ from qpasses.ir.graph import (
     is_used,
     new_tensor,
 )
-from qpasses.ir.recurrent import GATES, LENS, X, Y, direction_of
+from qpasses.ir.recurrent_nodes import GATES, LENS, X, Y, direction_of
 from qpasses.ir.rewriting import REWRITTEN, Context, Outcome, Pass
 
 

@@ -15,7 +15,7 @@ from qpasses.ir.graph import (
     is_used,
     new_tensor,
 )
-from qpasses.ir.recurrent import (
+from qpasses.ir.recurrent_nodes import (
     GATES,
     LENS,
     OF_ACTIVATIONS,

@@ -28,8 +28,8 @@ from qpasses.ir.record import (
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
-from qpasses.place.parameters import HEADROOM, activation_parameters, word_parameters
 from qpasses.place.stored_weights import BIAS_LIMIT, quantize_weights
+from qpasses.place.tensor_parameters import HEADROOM, activation_parameters, word_parameters
 from qpasses.recover.channel_lines import with_lines
 from qpasses.recover.judge import TOO_FEW, Judge, gains
 

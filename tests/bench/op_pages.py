@@ -24,6 +24,7 @@ LETTERS: Mapping[str, str] = {
     "X": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, one of them throughout a node",
     "Y": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, one of them throughout a node",
     "S": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, each by itself",
+    "G": "int16 or uint16, each by itself",
 }
 """What the letters for types stand for, in the words of the pages."""
 

@@ -33,7 +33,7 @@ from qpasses.lowering import (
     integerize_resize,
     requantized,
 )
-from qpasses.place import placement
+from qpasses.place import stored_weights
 from qpasses.prepare.canonical import prepare
 from tests.support.fault_finding import Floats, one_off
 from tests.support.small_models import cnn, model, nodes_as_onnx, numbers, pictures
@@ -49,7 +49,7 @@ PREPARE = {"qpasses.prepare.canonical"}
 """The stage before the rewriting, which is shared: what it imports is not looked at."""
 
 NAMES = {
-    "qpasses.ir.stages": {"LOOKUPS", "SLOPED", "TABULATED"},
+    "qpasses.ir.stages": {"LOOKUPS", "RECURRENT", "SLOPED", "TABULATED"},
     "qpasses.evidence.prove_pairs": {
         *("add_inputs", "all_pairs", "fast_overload", "kernel_agrees", "real_sum")
     },
@@ -265,7 +265,7 @@ def other_multiplier(choose):
 
 FAULTY_PASSES = {
     "conv geometry": ("pairs", integerize_conv, "_geometry", ("pads", [0, 0, 2, 2])),
-    "weight scales": ("biased", placement, "BIAS_LIMIT", 1000),
+    "weight scales": ("biased", stored_weights, "BIAS_LIMIT", 1000),
     "weight limit": ("pairs", weights, "LARGEST", 126),
     "clamp": ("pooled", requantized, "clamp", next_code),
     "clip": ("clipped", integerize_clamp, "clamp", next_code),

@@ -17,7 +17,7 @@ from qpasses.ir.metadata import read_record
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
 from qpasses.lowering.requantized import accumulators
-from qpasses.place.parameters import activation_parameters
+from qpasses.place.tensor_parameters import activation_parameters
 from tests.support.commands import USAGE, Desk, assert_refused, read_json, run
 from tests.support.covering import covering_pairs
 from tests.support.small_models import (

@@ -9,7 +9,7 @@ from opsets.target import load_target
 from qpasses.ir.function import Function
 from qpasses.ir.metadata import read_record
 from qpasses.ir.settings import Settings
-from qpasses.place.parameters import activation_parameters
+from qpasses.place.tensor_parameters import activation_parameters
 from tests.support.commands import USAGE, Desk, assert_refused, read_json
 from tests.support.small_models import every_tensor, model, numbers, pictures
 

@@ -9,7 +9,7 @@ import pytest
 import qpasses
 from opsets.errors import UsageError
 from qpasses.ir.tensor_types import types_of
-from qpasses.place.parameters import HEADROOM
+from qpasses.place.tensor_parameters import HEADROOM
 from tests.support.commands import USAGE, run
 from tests.support.small_models import model, numbers
 

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from opsets.recurrent import WHOLE
+from opsets.recurrent_bodies import WHOLE
 from tests.support.op_loops import exact_level
 from tests.support.op_nodes import (
     Case,

@@ -16,9 +16,9 @@ from qpasses.ir.order import tidy
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.lowering import INTEGERIZE
-from qpasses.place.parameters import activation_parameters, word_parameters
 from qpasses.place.placement import place_parameters
 from qpasses.place.planning import plan
+from qpasses.place.tensor_parameters import activation_parameters, word_parameters
 from qpasses.prepare.canonical import prepare
 from tests.support.fault_finding import Floats
 

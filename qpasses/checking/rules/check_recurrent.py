@@ -25,7 +25,7 @@ from qpasses.checking.rules.check_multipliers import expected_rounding
 from qpasses.evidence.real_activations import bits_of, in_order, real_values
 from qpasses.ir.graph import Tensor, constant, input_at
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent import activations_of
+from qpasses.ir.recurrent_nodes import activations_of
 
 _NAMES = {"IntLstm": "LSTM", "IntGru": "GRU", "IntRnn": "RNN"}
 

@@ -11,9 +11,9 @@ from qpasses.place.alignment.joins import Join, concerned, judge_joins
 from qpasses.place.alignment.moved_constants import clipped_constants
 from qpasses.place.alignment.tpu_mlir_rules import spread, spread_thresholds
 from qpasses.place.masked_scores import masked
+from qpasses.place.placed_states import to_observe as states_to_observe
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import Ranges
-from qpasses.place.recurrent import to_observe as states_to_observe
 
 __all__ = [
     "Aligned",

@@ -10,7 +10,7 @@ from calibration import Range
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
 from qpasses.ir.moving import count_moved, moved, moves, results, tells_places
 from qpasses.ir.patterns import data_inputs, value_of
-from qpasses.ir.recurrent import GATES
+from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan
 from qpasses.place.ties import Ties

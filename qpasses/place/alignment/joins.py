@@ -16,8 +16,8 @@ from qpasses.ir.patterns import data_inputs
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.alignment.groups import align, is_moved_by, joins
-from qpasses.place.parameters import step_of
 from qpasses.place.planning import Plan
+from qpasses.place.tensor_parameters import step_of
 from qpasses.place.ties import Ties
 
 LEAST_GAIN = 4 / 3

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from calibration import Range
 from qpasses.ir.graph import Node, Tensor
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent import (
+from qpasses.ir.recurrent_nodes import (
     GATES,
     INITIAL_C,
     INITIAL_H,
@@ -26,8 +26,8 @@ from qpasses.ir.recurrent import (
     given_outputs,
 )
 from qpasses.ir.rewriting import Context, States
-from qpasses.place.parameters import activation_parameters, cell_parameters
 from qpasses.place.planning import Plan
+from qpasses.place.tensor_parameters import activation_parameters, cell_parameters
 
 
 def recurrent_nodes(chosen: Plan) -> list[Node]:
