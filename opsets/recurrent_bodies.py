@@ -413,6 +413,25 @@ products (levels, weights) => (products) {{
 """)
 
 
+_IN_ROWS = fragment("""
+in_rows (codes, codes_zero, weights) => (products) {
+    # a matrix: onnxruntime 1.32 moves a Transpose before the Cast into the MatMul, and fails
+    wide_code = Cast <to = 11> (codes)                                     # 11 is DOUBLE
+    wide_zero = Cast <to = 11> (codes_zero)
+    levels    = Sub (wide_code, wide_zero)
+    wide_w    = Cast <to = 11> (weights)
+    inner     = Shape <end = 1> (weights)
+    rest      = Constant <value = int64[1] {-1}> ()
+    matrix    = Concat <axis = 0> (rest, inner)
+    rows      = Reshape (levels, matrix)
+    flat      = MatMul (rows, wide_w)
+    leading   = Shape <end = 2> (codes)
+    outer     = Shape <start = 1> (weights)
+    sizes     = Concat <axis = 0> (leading, outer)
+    products  = Reshape <allowzero = 1> (flat, sizes)
+}
+""")
+
 _OF_BYTES = fragment("""
 of_bytes (codes, codes_zero, weights) => (products) {
     narrow    = MatMulInteger (codes, weights, codes_zero)
@@ -506,7 +525,7 @@ INTEGER = Arithmetic(
 
 IN_DOUBLE = Arithmetic(
     _DOUBLE,
-    _with_bias(_DOUBLE, _products_of(_DOUBLE).only("products")),
+    _with_bias(_DOUBLE, _IN_ROWS),
     _of_wide_state(_DOUBLE),
     _rounded_in_double,
     _CLIP,
