@@ -39,6 +39,7 @@ from qpasses.prepare.one_hot_to_gather import OneHotToGather
 from qpasses.prepare.recognize_gelu import RecognizeGelu
 from qpasses.prepare.recognize_layer_norm import RecognizeLayerNorm
 from qpasses.prepare.recognize_log_softmax import RecognizeLogSoftmax
+from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
 from qpasses.prepare.remove_identity import RemoveIdentity
@@ -56,6 +57,7 @@ CASTS: tuple[Pass, ...] = (ResolveCast(),)
 """Before constants are folded: functions of ONNX cast theirs to the type of an input."""
 
 EXPAND: tuple[Pass, ...] = (
+    RecognizeLoopedCell(),
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),
