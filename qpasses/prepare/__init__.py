@@ -41,6 +41,7 @@ from qpasses.prepare.recognize_layer_norm import RecognizeLayerNorm
 from qpasses.prepare.recognize_log_softmax import RecognizeLogSoftmax
 from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
 from qpasses.prepare.recognize_mask import RecognizeMask
+from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
 from qpasses.prepare.remove_identity import RemoveIdentity
 from qpasses.prepare.resize_to_mat_mul import ResizeToMatMul
@@ -58,6 +59,7 @@ CASTS: tuple[Pass, ...] = (ResolveCast(),)
 
 EXPAND: tuple[Pass, ...] = (
     RecognizeLoopedCell(),
+    RecognizeScannedCell(),
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),

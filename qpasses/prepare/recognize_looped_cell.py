@@ -7,7 +7,6 @@ from qpasses.ir.graph import (
     Graph,
     Node,
     Tensor,
-    add_node,
     constant,
     is_float,
     is_used,
@@ -66,8 +65,9 @@ class RecognizeLoopedCell(Pass):
         if any(each.name in context.selection.excluded for each in node.attrs["body"].nodes):
             return NOT_MINE
         detached(node)
-        loop.write_unchanged(graph, context)
-        CellWriter(graph, node.name, context).write(found)
+        writer = CellWriter(graph, node.name, context)
+        writer.write_unchanged(loop.unchanged)
+        writer.write(found)
         return REWRITTEN
 
 
@@ -88,18 +88,18 @@ class _Loop:
             strict=True,
         )
         self._all = [State(*each) for each in ends]
-        self._unchanged = {
-            id(each.before): each for each in self._all if plain(each.after) is each.before
-        }
+        self.unchanged = [each for each in self._all if plain(each.after) is each.before]
         kept = zip(self._body.outputs[1 + count :], node.outputs[count:], strict=True)
-        changed = [each for each in self._all if id(each.before) not in self._unchanged]
+        same = {id(each.before) for each in self.unchanged}
+        changed = [each for each in self._all if id(each.before) not in same]
         reading = Reading(self._value, BodySizes(self._all).lead)
         self.steps = Steps(changed, [Kept(*each) for each in kept], self._scanned, reading)
 
     def _outside(self, tensor: Tensor) -> Tensor:
         """What stands for it before the Loop, if it is the same in each step."""
-        state = self._unchanged.get(id(plain(tensor)))
-        return plain(tensor) if state is None else state.first
+        tensor = plain(tensor)
+        same = (each.first for each in self.unchanged if each.before is tensor)
+        return next(same, tensor)
 
     def _value(self, tensor: Tensor) -> Numbers | None:
         return constant(self._outside(tensor))
@@ -138,13 +138,6 @@ class _Loop:
         counted = [each for each in self.steps.states if not is_float(each.before)]
         is_count_read = any(is_used(graph, each.last) for each in counted)
         return all(id(each) in given for each in used) and not is_count_read
-
-    def write_unchanged(self, graph: Graph, context: Context) -> None:
-        """A state that never changes is at last what it was at first."""
-        for state in self._unchanged.values():
-            if is_used(graph, state.last):
-                name = context.fresh(f"{self._node.name}_unchanged")
-                add_node(graph, "Identity", name, [state.first], [state.last])
 
 
 _RESIZING = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})

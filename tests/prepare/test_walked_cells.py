@@ -10,6 +10,7 @@ from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes
 from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
+from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
 from tests.support.thoroughness import thoroughly
 from tests.support.walked_cells import Walk, walks
 from tests.support.written_cells import Writing, writings
@@ -58,4 +59,15 @@ def test_a_loop_of_cells_is_the_net_and_computes_what_it_did(walk):
     model, feed = walk.loop()
     graph, _ = rewritten(model, RecognizeLoopedCell())
     assert ops(graph) == [walk.how.op if is_net(walk) else "Loop"]
+    is_the_same(model, graph, feed)
+
+
+@thoroughly(200)
+@given(walks(writings(), ["number"]))
+@example(Walk(Writing("LSTM"), axis=1, is_reversed=True, fewer=1, kept_axis=2))
+@example(Walk(Writing("GRU"), axis=-2, kept_axis=-2))
+def test_a_scan_of_cells_is_the_net_and_computes_what_it_did(walk):
+    model, feed = walk.scan()
+    graph, _ = rewritten(model, RecognizeScannedCell())
+    assert ops(graph) == [walk.how.op if is_net(walk) else "Scan"]
     is_the_same(model, graph, feed)

@@ -20,7 +20,8 @@ class Walk:
     ``axis``: of the steps of x; ``is_free``: the sizes of x have names alone; ``counts``: how
     a Loop ends: by its number of steps, or by a condition; ``weights_as_states``: they are
     led through as states that never change; ``first``: initial states that are zeros, constant
-    numbers or inputs.
+    numbers or inputs; ``extra_size``: where a Loop gives each step a size of 1; ``fewer``: by
+    so many steps a Loop ends before x does, in a Scan whether it gives the last one first.
     """
 
     how: Writing
@@ -32,17 +33,18 @@ class Walk:
     is_reversed: bool = False
     extra_size: int = -1
     fewer: int = 0
+    kept_axis: int = 0
 
     def _x(self) -> list[int]:
         sizes = [self.how.rows, self.how.size]
-        sizes.insert(self.axis, self.how.steps)
+        sizes.insert(self.axis % 3, self.how.steps)
         return sizes
 
     def _ends(self, step: Step) -> tuple[list[Any], dict[str, Any], dict[str, np.ndarray]]:
         """Inputs, constants and a feed: x and the initial states."""
         how, rng = self.how, np.random.default_rng(self.how.seed + 1)
         feed = {"x": rng.normal(size=self._x()).astype(np.float32)}
-        names = [["T", "N"], ["N", "T"]][self.axis]
+        names = [["T", "N"], ["N", "T"]][self.axis % 3]
         given = [value("x", *(names if self.is_free else self._x()[:2]), how.size)]
         constants = {}
         for state in step.states:
@@ -172,14 +174,15 @@ class Walk:
             body=body,
             num_scan_inputs=1,
             scan_input_axes=[self.axis],
-            scan_output_axes=[max(self.extra_size, 0)],
+            scan_output_axes=[self.kept_axis],
             scan_input_directions=[int(self.is_reversed)],
             scan_output_directions=[self.fewer],
         )
         return self._model([node], given, constants, set(node.input), step), feed
 
     def _model(self, nodes, given, constants, read, step):
-        outputs = {"all": 3 + (self.extra_size >= 0)} | {f"{s}_last": 2 for s in step.states}
+        is_wide = self.extra_size >= 0 and nodes[-1].op_type == "Loop"
+        outputs = {"all": 3 + is_wide} | {f"{s}_last": 2 for s in step.states}
         graph = helper.make_graph(
             nodes,
             "walked",
@@ -207,4 +210,5 @@ def walks(draw: Any, writings: Any, counts: list[str]) -> Walk:
         is_reversed,
         draw(st.integers(-1, 1)),
         int(is_fixed and not is_reversed and how.steps > 1 and draw(st.booleans())),
+        draw(st.integers(-3, 2)),
     )

@@ -81,7 +81,7 @@ class Trips:
             return None
         least = min(fixed, default=_ENDLESS)
         if not free:
-            return least if least < _ENDLESS else None
+            return least if 0 < least < _ENDLESS else None
         first, *others = free
         same = all(_size(each) == _size(first) for each in others)
         return first if same and least >= _ENDLESS else None
@@ -182,12 +182,13 @@ def _adds_to(after: Tensor, before: Tensor) -> bool:
 
 def _length(tensor: Tensor) -> Length | None:
     """The constant that ``tensor`` holds, or the size of which tensor it is."""
+    node = producer(tensor)
+    while node is not None and node.op in _SAME:
+        tensor = node.inputs[0]
+        node = producer(tensor)
     number = _whole(tensor)
     if number is not None:
         return number
-    node = producer(tensor)
-    while node is not None and node.op in _SAME:
-        node = producer(node.inputs[0])
     if node is None or node.op not in ("Gather", "Slice"):
         return None
     shape, place = producer(node.inputs[0]), _whole(node.inputs[1])

@@ -43,6 +43,12 @@ class CellWriter:
                 x = self._sequence(each.x)
             rows[id(each)] = self._cell(each, x, name)
 
+    def write_unchanged(self, states: Sequence[State]) -> None:
+        """A state that never changes is at last what it was at first."""
+        for each in states:
+            if is_used(self._graph, each.last):
+                self._add("Identity", "unchanged", [each.first], each.last)
+
     def _cell(self, found: Found, x: Tensor, name: str) -> Tensor:
         """The node of one cell; gives its hidden states, of [steps, rows, size]."""
         cell, context = found.cell, self._context
@@ -104,8 +110,9 @@ class CellWriter:
 
     def _turned(self, x: Tensor, y: Tensor) -> Tensor:
         """The steps of ``x`` from the last to the first."""
-        ends = [self._places(each) for each in (-1, np.iinfo(np.int64).min, 0, -1)]
-        return self._add("Slice", "turned", [x, *ends], y)
+        last, axis = self._places(-1), self._places(0)
+        end = self._context.table("before_all", np.array([np.iinfo(np.int64).min]))
+        return self._add("Slice", "turned", [x, last, end, axis, last], y)
 
     def _first(self, state: State) -> Tensor:
         """An initial state as [1, rows, size]."""
