@@ -39,7 +39,9 @@ from qpasses.prepare.one_hot_to_gather import OneHotToGather
 from qpasses.prepare.recognize_gelu import RecognizeGelu
 from qpasses.prepare.recognize_layer_norm import RecognizeLayerNorm
 from qpasses.prepare.recognize_log_softmax import RecognizeLogSoftmax
+from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
 from qpasses.prepare.recognize_mask import RecognizeMask
+from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
 from qpasses.prepare.remove_identity import RemoveIdentity
 from qpasses.prepare.resize_to_mat_mul import ResizeToMatMul
@@ -56,6 +58,8 @@ CASTS: tuple[Pass, ...] = (ResolveCast(),)
 """Before constants are folded: functions of ONNX cast theirs to the type of an input."""
 
 EXPAND: tuple[Pass, ...] = (
+    RecognizeLoopedCell(),
+    RecognizeScannedCell(),
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),

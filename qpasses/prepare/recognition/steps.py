@@ -1,0 +1,139 @@
+"""Steps: what a Loop or Scan does in each, as cells of recurrent nets, each found once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from qpasses.ir.graph import Tensor, is_float, producer
+from qpasses.prepare.recognition.affine import Reading, width
+from qpasses.prepare.recognition.cell import Cell
+from qpasses.prepare.recognition.cells import CellReading
+from qpasses.prepare.recognition.gates import plain
+
+
+@dataclass(frozen=True)
+class State:
+    """What a step finds and leaves, what it is at first, and who has it at last."""
+
+    before: Tensor
+    after: Tensor
+    first: Tensor
+    last: Tensor
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What each step gives, and the tensor of all of it, steps along ``axis``."""
+
+    step: Tensor
+    whole: Tensor
+    axis: int = 0
+    is_reversed: bool = False
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A tensor of which each step reads one part, along ``axis``; of the first ``count``."""
+
+    whole: Tensor
+    axis: int
+    is_reversed: bool = False
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a node. ``scanned`` says what a tensor is a part of, if it is of any."""
+
+    states: Sequence[State]
+    kept: Sequence[Kept]
+    scanned: Callable[[Tensor], Scanned | None]
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Found:
+    """A cell, the states that it leads on, and the cell before whose h is its x.
+
+    ``kept``: what is given of its h in each step.
+    """
+
+    cell: Cell
+    h: State
+    c: State | None
+    below: "Found | None"
+    x: Scanned | None
+    kept: Sequence[Kept]
+
+
+def found_cells(steps: Steps) -> Sequence[Found] | None:
+    """The cells that ``steps`` are, each behind that which it reads; None for other steps.
+
+    One whose x is part of nothing has neither ``below`` nor ``x``.
+    """
+    for state in steps.states:
+        steps.reading.keep_whole(plain(state.after))
+    waiting = _cells(steps)
+    if waiting is None:
+        return None
+    found: list[Found] = []
+    while waiting:
+        ready = [each for each in waiting if not _waits(each[0], waiting, found)]
+        if not ready:
+            return None  # a cell that reads what follows from it
+        for each in ready:
+            cell, h, c = each
+            below = next((f for f in found if plain(f.h.after) is cell.x), None)
+            x = None if below else steps.scanned(cell.x)
+            kept = [k for k in steps.kept if _stands_for(k.step, h.after)]
+            found.append(Found(cell, h, c, below, x, kept))
+            waiting.remove(each)
+    return found
+
+
+_Cell = tuple[Cell, State, State | None]
+
+
+def _waits(cell: Cell, waiting: Sequence[_Cell], found: Sequence[Found]) -> bool:
+    known = any(plain(each.h.after) is cell.x for each in found)
+    return not known and any(plain(h.after) is cell.x for _, h, _ in waiting)
+
+
+def _cells(steps: Steps) -> list[_Cell] | None:
+    """The cells of all states that are float; None where one is led on otherwise."""
+    left = [each for each in steps.states if is_float(each.before)]
+    found: list[_Cell] = []
+    for h in list(left):
+        others = [each for each in left if each is not h]
+        one = _one_cell(h, others, CellReading(steps.reading)) if h in left else None
+        if one is not None:
+            found.append(one)
+            left = [each for each in others if each is not one[2]]
+    return None if left or not found else found
+
+
+def _one_cell(h: State, others: Sequence[State], cells: CellReading) -> _Cell | None:
+    for c in others:
+        lstm = cells.lstm(h.after, h.before, c.before, c.after)
+        if lstm is not None:
+            return lstm, h, c
+    cell = cells.gru(h.after, h.before) or cells.rnn(h.after, h.before)
+    return None if cell is None else (cell, h, None)
+
+
+def _stands_for(step: Tensor, state: Tensor) -> bool:
+    """Whether ``step`` is ``state``, perhaps with sizes of 1 among those of its rows."""
+    tensor = plain(step)
+    while tensor is not plain(state):
+        node = producer(tensor)
+        if node is None or node.op not in _RESIZING or node.domain:
+            return False
+        x = node.inputs[0]
+        if x.shape is None or tensor.shape is None or width(x) != width(tensor):
+            return False
+        if [n for n in x.shape if n != 1] != [n for n in tensor.shape if n != 1]:
+            return False
+        tensor = plain(x)
+    return True
+
+
+_RESIZING = frozenset({"Reshape", "Squeeze", "Unsqueeze"})

@@ -1,0 +1,73 @@
+"""Loops and Scans of cells are LSTM, GRU and RNN, with the results that onnxruntime has."""
+
+import numpy as np
+from hypothesis import example, given
+
+from calibration import Session
+from opsets.target import load_target
+from qpasses.ir.interchange import import_graph, prepared_model
+from qpasses.ir.rewriting import Context, run_passes
+from qpasses.ir.settings import Settings
+from qpasses.ir.shapes import infer_shapes
+from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
+from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
+from tests.support.thoroughness import thoroughly
+from tests.support.walked_cells import Walk, walks
+from tests.support.written_cells import Writing, writings
+
+COUNTS = ["number", "condition", "length", "length condition"]
+
+
+def rewritten(model, recognition):
+    graph = import_graph(infer_shapes(model))
+    context = Context(Settings(load_target("onnx")))
+    run_passes([recognition], graph, context)
+    return graph, context
+
+
+def ops(graph):
+    return [
+        node.op for node in graph.nodes if node.op in ("LSTM", "GRU", "RNN", "Loop", "Scan")
+    ]
+
+
+def is_the_same(model, graph, feed):
+    models = prepared_model(graph), model
+    names = [each.name for each in model.graph.output]
+    ours, theirs = (Session(each, optimize=False).run(names, feed) for each in models)
+    for found, expected in zip(ours, theirs, strict=True):
+        assert found.shape == expected.shape
+        scale = np.abs(expected).max(initial=1)
+        assert np.abs(found - expected).max(initial=0) <= 1e-4 * scale
+
+
+def is_net(walk):
+    """Whether a node of ONNX can say it: one whose state may be repeated for all rows not."""
+    may_repeat = walk.is_free and walk.how.rows == 1 and walk.first != "input"
+    return walk.how.is_said_by_onnx and not may_repeat
+
+
+@thoroughly(300)
+@given(walks(writings(), COUNTS))
+@example(Walk(Writing("LSTM", rows=1, order="ifco")))
+@example(Walk(Writing("LSTM", peepholes=True, is_coupled=True)))
+@example(Walk(Writing("GRU", linear_before_reset=True, blend=1), is_reversed=True))
+@example(Walk(Writing("RNN"), fewer=2))
+@example(Walk(Writing("GRU"), extra_size=0))
+@example(Walk(Writing("GRU"), extra_size=1))
+def test_a_loop_of_cells_is_the_net_and_computes_what_it_did(walk):
+    model, feed = walk.loop()
+    graph, _ = rewritten(model, RecognizeLoopedCell())
+    assert ops(graph) == [walk.how.op if is_net(walk) else "Loop"]
+    is_the_same(model, graph, feed)
+
+
+@thoroughly(200)
+@given(walks(writings(), ["number"]))
+@example(Walk(Writing("LSTM"), axis=1, is_reversed=True, fewer=1, kept_axis=2))
+@example(Walk(Writing("GRU"), axis=-2, kept_axis=-2))
+def test_a_scan_of_cells_is_the_net_and_computes_what_it_did(walk):
+    model, feed = walk.scan()
+    graph, _ = rewritten(model, RecognizeScannedCell())
+    assert ops(graph) == [walk.how.op if is_net(walk) else "Scan"]
+    is_the_same(model, graph, feed)
