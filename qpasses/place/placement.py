@@ -34,6 +34,7 @@ from qpasses.place.fusing import keep_apart
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands
+from qpasses.place.states import tied_states
 from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges, words_of
 
 BIAS_LIMIT = 1 << 30
@@ -64,6 +65,7 @@ def place(
     narrow = {name: meaning for name, meaning in parameters.items() if name in words}
     parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}
     parameters |= empty_operands(chosen, narrow, ranges)
+    context.record.states = tied_states(graph, chosen.states, parameters)
     stored = [chosen.stored[name] for name in chosen.tensors if name in given]
     context.record.kept = [*stored, *context.given.edges]
     place_parameters(graph, chosen, parameters, narrow, context, words)

@@ -65,14 +65,15 @@ NO_WORDS = Words()
 def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[str]) -> Words:
     """Which tensors of a plan have 16 bits; ``given``: those of which the model says it.
 
-    What a moving node moves has 16 bits on both sides. Raises UsageError for a rule of the
-    user that matches no tensor.
+    What a moving node moves has 16 bits on both sides, a state with its next value. Raises
+    UsageError for a rule of the user that matches no tensor.
     """
     types = types_of(settings.tensor_types, [*chosen.tensors])
     is_stream = settings.residual_type == WORD
     streams = residual_streams(graph, chosen) if is_stream else set[str]()
     streams = {name for name in streams if name not in given}
     streams -= {name for name, asked in types.items() if asked == BYTE}
+    streams -= {name for pair in chosen.states if not streams >= {*pair} for name in pair}
     asked = [name for name, asked in types.items() if asked == WORD]
     if not asked:
         return Words(frozenset(streams))
@@ -126,9 +127,11 @@ def _alone(
 def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
     """By stored tensor, those that moving nodes make of it, or it of them, in order.
 
-    So are both ends of a pool whose form has one scale.
+    So are both ends of a pool whose form has one scale, and a state and its next value.
     """
     moved = Ties()
+    for pair in chosen.states:
+        moved.tie(*pair)
     for node in chosen.computing:
         if ties_ends(node, settings.target):
             moved.tie(node.inputs[0].name, stored_end(node, chosen))
