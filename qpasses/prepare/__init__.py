@@ -47,6 +47,7 @@ from qpasses.prepare.resolve_cast import ResolveCast
 from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
 from qpasses.prepare.sink_scale import SinkScale
 from qpasses.prepare.split_extremes import SplitExtremes
+from qpasses.prepare.stft_to_conv import StftToConv
 from qpasses.prepare.sum_to_add import SumToAdd
 
 CASTS: tuple[Pass, ...] = (ResolveCast(),)
@@ -72,6 +73,7 @@ EXPAND: tuple[Pass, ...] = (
     SplitExtremes(),
     ExpandEinsum(),
     LinearToMatMul(),
+    StftToConv(),
     ComputedConvToMatMul(),
 )
 """What takes fused ops apart, behind which shapes are not known until then."""
