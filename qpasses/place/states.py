@@ -41,10 +41,10 @@ def find_states(graph: Graph, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Input and output of each state, by name: those that ``texts`` say, and those that are
     seen, in the order of the inputs.
 
-    A state is seen by what becomes of an input. It comes, moved at most, to a recurrent node
-    as a state of that, whose next value comes to an output; or it is joined to something by a
-    Concat, and a Slice of that comes to an output. Sizes of input and output agree where they
-    are known. Where that makes several pairs of one end, none is seen.
+    A state is seen by what becomes of an input. It comes, moved at most, to a recurrent node,
+    a Loop or a Scan as a state of that, whose next value comes to an output; or it is joined
+    to something by a Concat, and a Slice of that comes to an output. Sizes of input and output
+    agree where they are known. Where that makes several pairs of one end, none is seen.
     """
     said = state_pairs(texts)
     names = {name for pair in said for name in pair}
@@ -76,10 +76,25 @@ def _ends_of(graph: Graph, given: Tensor) -> list[Tensor]:
     return ends
 
 
+def carried(node: Node) -> Mapping[int, int]:
+    """At which inputs states come into a node, and at which outputs their next values leave.
+
+    A Loop reads its trips and condition before them, a Scan what it goes along behind them.
+    """
+    if node.op == "Loop":
+        return {place: place - 2 for place in range(2, len(node.inputs))}
+    if node.op == "Scan":
+        return {place: place for place in range(len(node.inputs) - node.attrs[_ALONG])}
+    return CARRIED.get(node.op, {})
+
+
+_ALONG = "num_scan_inputs"
+
+
 def _through(node: Node, step: _Step) -> Iterator[_Step]:
     """Where ``node`` brings what it reads of a state."""
     if step.stage == "given":
-        for place, result in CARRIED.get(node.op, {}).items():
+        for place, result in carried(node).items():
             is_read = place < len(node.inputs) and node.inputs[place] is step.tensor
             if is_read and result < len(node.outputs):
                 yield _Step(node.outputs[result], "next")

@@ -73,6 +73,22 @@ SEEN = {
         }""",
         [],
     ),
+    "what a Loop carries": (
+        """g (int64 n, bool go, float[1, 3] h) => (float[1, 3] after, float[n, 1, 3] all) {
+            after, all = Loop <body = body (int64 i, bool c, float[1, 3] s) => (
+                bool d, float[1, 3] t, float[1, 3] e
+            ) { d = Identity (c) t = Tanh (s) e = Identity (t) }> (n, go, h)
+        }""",
+        [("h", "after")],
+    ),
+    "what a Scan carries": (
+        """g (float[5, 3] x, float[3] h) => (float[3] after, float[5, 3] all) {
+            after, all = Scan <num_scan_inputs = 1, body = body (float[3] s, float[3] i) => (
+                float[3] t, float[3] e
+            ) { t = Add (s, i) e = Identity (t) }> (h, x)
+        }""",
+        [("h", "after")],
+    ),
     "a cache that a Slice cuts": (CACHED, [("cache", "after")]),
     "a cache that a Split cuts": (
         """g (float[1, 4, 1] x, float[1, 4, 1] cache) => (float[1, 4, 1] after) {
@@ -170,6 +186,9 @@ def test_a_named_state_and_its_next_value_have_one_scale():
         {"activation_bits": 5, "integer_io": True},
         {"activation_bits": 5, "narrow_range": True},
         {"target": "litert"},
+        {"target": "tflm", "integer_io": True},
+        {"target": "litert", "tensor_types": [".*=int16"]},
+        {"target": "tosa", "tensor_types": [".*=int16"], "integer_io": True},
         {"target": "bm1684x", "alignment": "tpu-mlir"},
         {"tensor_types": ["h|cache=int16"]},
         {"residual_type": "int16"},
@@ -178,7 +197,7 @@ def test_a_named_state_and_its_next_value_have_one_scale():
         {"accuracy": "best"},
     ],
 )
-@pytest.mark.parametrize("text", [WRITTEN_OUT, CACHED])
+@pytest.mark.parametrize("text", [WRITTEN_OUT, WRITTEN_OUT.replace("Tanh", "Sigmoid"), CACHED])
 def test_states_keep_one_scale_and_type_whatever_else_is_asked(text, options, tmp_path):
     made = model(text, **(CUT if text == CACHED else GATES))
     feeds, path = samples(made, factor=0.1), tmp_path / "made.onnx"

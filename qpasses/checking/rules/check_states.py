@@ -103,6 +103,10 @@ def _state_of(node: Node, tensor: Tensor) -> Tensor | None:
     """What a recurrent node starts from, of which ``tensor`` is the next value."""
     for place, output in enumerate(node.outputs):
         slot = _AS_STATE.get((node.op, place))
+        if node.op == "Loop":
+            slot = place + 2
+        elif node.op == "Scan" and place < len(node.inputs) - node.attrs["num_scan_inputs"]:
+            slot = place
         if output is tensor and slot is not None and slot < len(node.inputs):
             return node.inputs[slot]
     return None
