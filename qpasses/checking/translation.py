@@ -42,6 +42,7 @@ from qpasses.checking.rules.check_edges import (
 )
 from qpasses.checking.rules.check_kept import stored_otherwise
 from qpasses.checking.rules.check_moving import what_is_moved
+from qpasses.checking.rules.check_states import check_states
 from qpasses.checking.whole import (
     counted,
     misshapen,
@@ -127,6 +128,7 @@ def check(
     found += compare_outputs(pair)
     found += stored_otherwise(pair, claims)
     found += left_in_float(pair)
+    found += check_states(pair)
     found += unplaced(pair, claims)
     found += unwanted(claims, excluded)
     found += unwanted(heads, unlisted)

@@ -75,6 +75,8 @@ def emit_integer(
         note(model.metadata_props, float_macs=float_macs)
     if record.orders:
         note(model.metadata_props, orders=orders_entry(record))
+    if record.states:
+        note(model.metadata_props, states=record.states)
     if record.kept:
         tensors = *model.graph.value_info, *_ends(model), *model.graph.initializer
         present = {each.name for each in tensors}

@@ -15,7 +15,7 @@ from qpasses.ir.graph import Graph, Node, constant, producer
 from qpasses.ir.macs import MULTIPLYING
 from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
-from qpasses.ir.stages import CLAMPING, LOCATING, TABULATED, Kind, kind
+from qpasses.ir.stages import CLAMPING, COMPARING, LOCATING, TABULATED, Kind, kind
 
 
 def summarize(
@@ -108,7 +108,7 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
     """Why a node stayed in float."""
     if unfinished or node.name in record.declined:
         return record.declined.get(node.name, unfinished)
-    if moves(node) or node.op in CLAMPING | ELEMENTWISE | LOCATING:
+    if moves(node) or node.op in CLAMPING | ELEMENTWISE | LOCATING | COMPARING:
         return f"{node.op} with no integer node next to it: it would only be rounded"
     which = " that computes" if node.op in MOVING else ""
     return f"{node.op}{which} has no integer form in this version"

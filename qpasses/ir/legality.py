@@ -11,7 +11,7 @@ from qpasses.ir.changes import described, neighbours
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, constant, is_float, producer
 from qpasses.ir.moving import moved
 from qpasses.ir.record import SIGNALS, Record
-from qpasses.ir.stages import CLAMPING, LOCATING, MEASURING, QUANTIZING, Kind, kind
+from qpasses.ir.stages import CLAMPING, COMPARING, LOCATING, MEASURING, QUANTIZING, Kind, kind
 
 TAKEN_AWAY = frozenset(
     {"BatchNormalization", "ConvTranspose", "Dropout", "GlobalMaxPool", "Identity", "Sum"}
@@ -142,7 +142,7 @@ def _is_store(node: Node, _grounds: Grounds) -> bool:
 
 
 def _reckons_with_codes(node: Node, grounds: Grounds) -> bool:
-    is_free = node.op in MEASURING | LOCATING
+    is_free = node.op in MEASURING | LOCATING | COMPARING
     return not is_free and any(t.name in grounds.record.tensors for t in node.inputs)
 
 

@@ -75,6 +75,7 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     record.sizes = about.get("sizes", {})
     record.macs = about.get("float_macs", {})
     record.kept = about.get("kept", [])
+    record.states = about.get("states", [])
     record.orders = _orders(about.get("orders", {}))
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about

@@ -42,6 +42,7 @@ from qpasses.ir.choices import (
 from qpasses.ir.declared import FILE_OR_NAME, TEXTS, Declared, Options, option
 from qpasses.ir.input_names import as_pairs
 from qpasses.ir.input_shape import as_texts
+from qpasses.ir.state_names import checked_states
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,6 +201,15 @@ class TensorOptions(RangeOptions, ShapeOptions):
         "Which tensors share a range: by our rules, or by those of TPU-MLIR for BM1684X.",
         RANGES,
         unset="as the target says, mostly qpasses",
+    )
+    states: Sequence[str] = option(
+        (),
+        "An input that is a state, and the output that is its next value: both get one scale "
+        "and type, so that the stored output can be fed back. States of recurrent nodes and "
+        "caches that are joined and cut are seen without it; may be repeated.",
+        RANGES,
+        metavar="INPUT=OUTPUT",
+        kept=checked_states,
     )
     nodes_to_exclude: Sequence[str] = option(
         (),

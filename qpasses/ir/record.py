@@ -331,7 +331,8 @@ class Record:
     ``macs``: multiply-accumulates of the float graph, in a model that was read those of its
     float nodes alone; ``sizes``: those of the inputs for which they are counted. ``kept``: the
     stored tensors whose scale the model gave itself. ``orders``: of tensors of the file whose
-    axes do not lie in memory as ONNX has them, which does first, second and so on.
+    axes do not lie in memory as ONNX has them, which does first, second and so on. ``states``:
+    by their places, inputs and the outputs that are their next values and stored alike.
     """
 
     tensors: dict[str, AnyQuantization] = field(default_factory=dict)
@@ -342,6 +343,7 @@ class Record:
     sizes: dict[str, list[int]] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    states: list[list[int]] = field(default_factory=list)
 
     def as_onnx(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """What the file holds in tensor ``name``, its axes as ONNX has them."""

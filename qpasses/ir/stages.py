@@ -43,6 +43,9 @@ MEASURING = frozenset({"Shape", "Size"})
 LOCATING = frozenset({"ArgMax", "ArgMin"})
 """Ops that give positions, by the order of the values."""
 
+COMPARING = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+"""Ops that say of two numbers whether they are so."""
+
 
 class Kind(Enum):
     """What a node of an integer graph is."""

@@ -31,6 +31,7 @@ from qpasses.place.cautions import (
     width_warnings,
 )
 from qpasses.place.ranges import Ranges, ranges_as_json, skipped_as_json
+from qpasses.place.told_states import state_warnings, states_as_json
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
@@ -60,7 +61,7 @@ def reported(
     del runs, runner  # sessions
     give_back(weight_bytes(made.model))
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
-    source = job.source
+    source, states = job.source, states_as_json(made.plan, made.record.tensors)
     report = report_head(job.command, source, job.configuration) | {
         "target": settings.target.name,
         "samples": described(feeds)
@@ -77,6 +78,7 @@ def reported(
         "layout": layout_in(made.model, made.record),
         "latency": latency_in(made.model),
         "joins": [each.as_json() for each in made.aligned.joins],
+        "states": states,
         "weight_rounding": made.rounded.as_json(),
         "bias_correction": made.corrected.as_json(),
         "activation_scales": made.scaled.as_json(),
@@ -90,6 +92,7 @@ def reported(
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
             *constant_warnings(made.clipped),
+            *state_warnings(made.plan, states),
             *_width_warnings(made, widths),
             *source.remarks,
             *translation_warnings(source.notes),

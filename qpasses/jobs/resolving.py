@@ -33,6 +33,7 @@ from qpasses.load.arguments import (
     tool_version,
 )
 from qpasses.load.external_data import external_files
+from qpasses.load.state_ends import check_states
 from qpasses.pipeline import State, context_for
 from qpasses.place.ranges import Calibration, Given
 from qpasses.recover.judge import HELD_BACK
@@ -77,6 +78,7 @@ def resolved(
     goals = given_goals(asked)
     runs_on = given_engine(asked.engine, asked.ray_address)
     source = read(asked.model).sized(settings.input_shape)
+    check_states(source.model, settings.states, source.path)
     if source.is_quantized:
         _check_free(settings)
     for name in goals.asked:

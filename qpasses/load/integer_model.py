@@ -134,7 +134,14 @@ def _damaged_lists(record: Record) -> str:
             return f"raised_weight_scales of {name!r} are no channels"
     if not isinstance(record.kept, list) or not all(isinstance(n, str) for n in record.kept):
         return "kept are no names of tensors"
+    if not isinstance(record.states, list) or not all(map(_are_places, record.states)):
+        return "states are no places of inputs and outputs"
     return ""
+
+
+def _are_places(pair: Any) -> bool:
+    is_pair = isinstance(pair, list) and len(pair) == 2
+    return is_pair and all(type(place) is int and place >= 0 for place in pair)
 
 
 def _parts(node: Node) -> object:

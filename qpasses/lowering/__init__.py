@@ -5,8 +5,9 @@ from qpasses.ir.graph import STORE
 from qpasses.ir.moving import MOVING
 from qpasses.ir.rewriting import Pass
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import LOCATING, MEASURING
+from qpasses.ir.stages import COMPARING, LOCATING, MEASURING
 from qpasses.lowering.clip_codes import ClipCodes
+from qpasses.lowering.compare_stored import CompareStored
 from qpasses.lowering.integer_edges import IntegerEdges
 from qpasses.lowering.integerize_add import IntegerizeAdd
 from qpasses.lowering.integerize_average_pool import IntegerizeAveragePool
@@ -70,6 +71,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeClamp(),
     IntegerizeRescaling(),
     ReadStored(),
+    CompareStored(),
 )
 
 CLIP_CODES: tuple[Pass, ...] = (ClipCodes(),)
@@ -89,12 +91,12 @@ QUANTIZABLE = (
     | frozenset({"Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
-) - {"QuantizeLinear", STORE, *MEASURING, *LOCATING}
+) - {"QuantizeLinear", STORE, *MEASURING, *LOCATING, *COMPARING}
 """The op types of a float model that can become integer."""
 
 COMPUTING = (
     frozenset(op for each in INTEGERIZE for op in each.op_types)
-    - {"QuantizeLinear", *MEASURING, *LOCATING}
+    - {"QuantizeLinear", *MEASURING, *LOCATING, *COMPARING}
     - ELEMENTWISE
     - MOVING.keys()
 )

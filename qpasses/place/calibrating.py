@@ -43,6 +43,7 @@ from qpasses.load.arguments import (
     tool_version,
 )
 from qpasses.load.external_data import external_files
+from qpasses.load.state_ends import check_states
 from qpasses.lowering import QUANTIZABLE
 from qpasses.place.alignment import concerned, to_observe
 from qpasses.place.cautions import data_warnings, range_warnings
@@ -90,6 +91,7 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     skip_bad, output, shard = asked.on_bad_sample == "skip", asked.output, asked.shard
     float_model = given_float_model(asked.model).sized(settings.input_shape)
     source, path = float_model.model, float_model.path
+    check_states(source, settings.states, path)
     how = given_preprocessing(asked.preprocessing)
     names = as_pairs(asked.inputs)
     feeds = _shard(

@@ -24,7 +24,9 @@ def leave_joined(
         lost = [each.name for each in data_inputs(node) if each.name in few_codes]
         if not lost or id(node) not in chosen.integer or node.op != "Concat":
             continue
-        behind = _moved_out(graph, node)
+        behind, states = _moved_out(graph, node), {end for _, end in chosen.states}
+        if not states.isdisjoint(each.name for node in behind for each in node.outputs):
+            continue  # one scale, as its input has
         for each in behind:
             reasons[each.name] = (
                 f"joins {lost[0]!r} to an output with what is much wider: one scale would "

@@ -26,7 +26,8 @@ def kept(graph: Graph, chosen: Plan, context: Context) -> dict[str, Quantization
 
     What integer nodes move or clamp keeps its scale where the model says none behind them, and
     has that of what follows where it says none before and nothing else reads it: either is
-    exact, for rounding is monotone. Where several scales meet, none follows.
+    exact, for rounding is monotone. Where several scales meet, none follows. A state has the
+    scale of its next value, and this that of the state, where the model says but one.
     """
     scales = context.given.scales
     if not scales:
@@ -39,6 +40,10 @@ def kept(graph: Graph, chosen: Plan, context: Context) -> dict[str, Quantization
     movers, count = {id(each) for each in passing}, -1
     while count < len(found):
         count = len(found)
+        for start, end in chosen.states:
+            for name, other in ((start, end), (end, start)):
+                if other in found:
+                    found.setdefault(name, found[other])
         for node in passing:
             before = {found.get(tensor.name) for tensor in data_inputs(node)}
             if len(before) == 1 and (meaning := before.pop()) is not None:

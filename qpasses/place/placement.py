@@ -28,6 +28,7 @@ from qpasses.place.placed_states import place_states
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands
+from qpasses.place.states import tied_states
 from qpasses.place.stored_weights import (
     MATRIX_OPS,
     dequantized_constant,
@@ -61,6 +62,7 @@ def place(
     narrow = {name: meaning for name, meaning in parameters.items() if name in words}
     parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}
     parameters |= empty_operands(chosen, narrow, ranges)
+    context.record.states = tied_states(graph, chosen.states, parameters)
     stored = [chosen.stored[name] for name in chosen.tensors if name in given]
     context.record.kept = [*stored, *context.given.edges]
     place_states(chosen, ranges, parameters, context)

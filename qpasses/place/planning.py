@@ -19,7 +19,7 @@ from qpasses.ir.elementwise import (
     pair_objection,
     takes_multipliers,
 )
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used, varies
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used, producer, varies
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_stacks
 from qpasses.ir.recurrent_nodes import GATES, states_of
@@ -27,6 +27,7 @@ from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering import INTEGERIZE, QUANTIZABLE
+from qpasses.place.states import find_states
 from qpasses.place.ties import Ties
 
 SOFTMAX = frozenset({"LogSoftmax", "Softmax"})
@@ -52,7 +53,8 @@ class Plan:
     which share one if that loses little; ``chains``: source and end of each elementwise chain;
     ``inner``: ids of an end and of a node that reads it inside its chain; ``computing``: the
     nodes that compute on integers; ``integer``: the ids of all nodes that will read or write
-    integers.
+    integers; ``states``: inputs of the graph and outputs that are their next values, both
+    stored; ``loose``: other such pairs, and which of both is float.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -63,6 +65,8 @@ class Plan:
     stored: dict[str, str] = field(default_factory=dict)
     computing: list[Node] = field(default_factory=list)
     integer: set[int] = field(default_factory=set)
+    states: list[tuple[str, str]] = field(default_factory=list)
+    loose: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ def plan(graph: Graph, context: Context) -> Plan:
         _follow(draft, chain, active)
     _add_chains(draft, active)
     _add_tensors(draft, active)
+    _tie_states(draft.plan, graph, context.settings)
     return draft.plan
 
 
@@ -313,6 +318,20 @@ def _add_tensors(draft: _Draft, active: set[str]) -> None:
         if reach.of(tensor.name) in active and tensor.name not in draft.inner:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = draft.context.fresh(f"{tensor.name}_quantized")
+
+
+def _tie_states(chosen: Plan, graph: Graph, settings: Settings) -> None:
+    """A state and its next value share a scale, where both are stored."""
+    ends = {tensor.name: producer(tensor) for tensor in graph.outputs}
+    for start, end in find_states(graph, settings.states):
+        floats = [start] if start not in chosen.tensors else []
+        if end not in chosen.tensors or id(ends[end]) not in chosen.integer:
+            floats.append(end)
+        if floats:
+            chosen.loose[start, end] = floats
+        else:
+            chosen.states.append((start, end))
+    chosen.ties += chosen.states
 
 
 def _ties_of_slopes(chosen: Plan, context: Context) -> list[tuple[str, str]]:

@@ -14,7 +14,8 @@ def with_unit_ranges(graph: Graph, chosen: Plan, found: Ranges, settings: Settin
     """``found``, with 255 / 256 as the end of a Softmax of form ``gemmlowp``, and of a Sigmoid
     where the target has unit ranges for it.
 
-    TFLite's kernels take no other. Tensors that an override matches keep what it says.
+    TFLite's kernels take no other. Tensors that an override matches keep what it says; the
+    state that such a result is the next value of has its range.
     """
     low, high = settings.limits
     if high - low != 255:
@@ -32,6 +33,7 @@ def with_unit_ranges(graph: Graph, chosen: Plan, found: Ranges, settings: Settin
         for name in names
         if name in chosen.tensors and settings.rules.override(name) is None
     ]
+    names += [start for start, end in chosen.states if end in names and start in found.ranges]
     return replace(
         found,
         ranges={**found.ranges, **dict.fromkeys(names, Range(0.0, 255 / 256))},

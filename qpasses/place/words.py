@@ -67,8 +67,8 @@ NO_WORDS = Words()
 def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[str]) -> Words:
     """Which tensors of a plan have 16 bits; ``given``: those of which the model says it.
 
-    What a moving node moves has 16 bits on both sides. Raises UsageError for a rule of the
-    user that matches no tensor.
+    What a moving node moves has 16 bits on both sides, a state with its next value. Raises
+    UsageError for a rule of the user that matches no tensor.
     """
     types = types_of(settings.tensor_types, [*chosen.tensors])
     is_stream = settings.residual_type == WORD
@@ -77,6 +77,7 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     streams -= {name for name, asked in types.items() if asked == BYTE}
     inside = [name for name in words_inside(chosen) if name not in given]
     types = {**types, **dict.fromkeys(inside, WORD)}
+    streams -= {name for pair in chosen.states if not streams >= {*pair} for name in pair}
     asked = [name for name, asked in types.items() if asked == WORD]
     if not asked:
         return Words(frozenset(streams))
@@ -133,6 +134,8 @@ def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[st
     So are both ends of a pool whose form has one scale, and a state at all its places.
     """
     moved = Ties()
+    for pair in chosen.states:
+        moved.tie(*pair)
     for node in chosen.computing:
         if ties_ends(node, settings.target):
             moved.tie(node.inputs[0].name, stored_end(node, chosen))

@@ -52,6 +52,7 @@ from qpasses.prepare.reverse_time import ReverseTime
 from qpasses.prepare.sink_scale import SinkScale
 from qpasses.prepare.split_directions import SplitDirections
 from qpasses.prepare.split_extremes import SplitExtremes
+from qpasses.prepare.stft_to_conv import StftToConv
 from qpasses.prepare.sum_to_add import SumToAdd
 
 CASTS: tuple[Pass, ...] = (ResolveCast(),)
@@ -82,6 +83,7 @@ EXPAND: tuple[Pass, ...] = (
     SplitExtremes(),
     ExpandEinsum(),
     LinearToMatMul(),
+    StftToConv(),
     ComputedConvToMatMul(),
 )
 """What takes fused ops apart, behind which shapes are not known until then."""

@@ -9,12 +9,13 @@ from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, rank
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.unknown_sizes import FREE
 from qpasses.prepare.recognition.expansion import Expansion
+from qpasses.prepare.recognition.waves import fourier
 
 MOST_WEIGHTS = 1 << 20
 """Of the matrix: of longer rows other algorithms are faster by far."""
 
-_DECIMALS = 14
-"""Of a sine: float64 is wrong beyond, float32 does not see it."""
+_AXIS_GIVEN = 20
+"""From this opset on the axis of a DFT is an input, the last but one where it is absent."""
 
 
 class LinearToMatMul(Pass):
@@ -66,14 +67,14 @@ def _put_cum_sum(graph: Graph, node: Node, context: Context) -> Outcome:
 
 def _put_dft(graph: Graph, node: Node, context: Context) -> Outcome:
     x, dims = node.inputs[0], len(node.inputs[0].shape)
-    axis, length = _dft_numbers(node)
+    axis, length = _dft_numbers(node, graph.opset)
     if axis is None or not isinstance(parts := x.shape[-1], int):
         return Declined("DFT along an axis, or of a length, that is not constant")
     along = axis % dims
     size = x.shape[along]
     if not isinstance(size, int) or dims < 2 or along == dims - 1:
         return Declined("DFT along an axis of a size that is not known")
-    matrix = _fourier(size, parts, length or size, node)
+    matrix = _waves(size, parts, length or size, node)
     if matrix is None or matrix.size > MOST_WEIGHTS:
         return Declined("DFT of a spectrum alone, or of too many numbers")
     perm = [k for k in range(dims - 1) if k != along] + [along, dims - 1]
@@ -90,7 +91,7 @@ def _put_dft(graph: Graph, node: Node, context: Context) -> Outcome:
     return REWRITTEN
 
 
-def _dft_numbers(node: Node) -> tuple[int | None, int | None]:
+def _dft_numbers(node: Node, opset: int) -> tuple[int | None, int | None]:
     """The axis and the length; no axis where one of them is not constant.
 
     From opset 20 on the axis is an input; before it is an attribute.
@@ -103,28 +104,19 @@ def _dft_numbers(node: Node) -> tuple[int | None, int | None]:
     )
     if not is_known:
         return None, None
-    usual = int(node.attrs.get("axis", -2))
+    usual = int(node.attrs.get("axis", 1 if opset < _AXIS_GIVEN else -2))
     return (
         usual if axis is None else int(axis.reshape(())),
         None if length is None else int(length.reshape(())),
     )
 
 
-def _fourier(size: int, parts: int, length: int, node: Node) -> NDArray[np.float32] | None:
-    """[size * parts, outputs * 2]: rows are cut off or filled with zeros to ``length``."""
+def _waves(size: int, parts: int, length: int, node: Node) -> NDArray[np.float32] | None:
     inverse, onesided = (bool(node.attrs.get(each, 0)) for each in ("inverse", "onesided"))
     if inverse and onesided:
         return None
-    outputs = length // 2 + 1 if onesided else length
-    used = np.arange(size)[:, None] < length
-    turns = np.arange(size)[:, None] * np.arange(outputs) % length / length
-    angles = (2 if inverse else -2) * np.pi * turns
-    waves = np.exp(1j * angles) * used / (length if inverse else 1)
-    real = np.stack([waves.real, waves.imag], -1)
-    imaginary = np.stack([-waves.imag, waves.real], -1)
-    whole = np.stack([real, imaginary][:parts], 1)
-    exact = np.round(whole, _DECIMALS)  # quarter turns give 0, whatever pi is rounded to
-    return np.asarray(exact.reshape(size * parts, -1), np.float32)
+    found = fourier(size, parts, length, inverse=inverse, onesided=onesided)
+    return found.astype(np.float32)
 
 
 def _reshaped(made: Expansion, what: str, tensor: Tensor, sizes: list[Any]) -> Tensor:

@@ -42,6 +42,11 @@ def print_inspection(console: Console, found: Inspection) -> None:
     for what in ("inputs", "outputs"):
         for name, stored in (about.get(what) or {}).items():
             made.add_row(what.removesuffix("s"), escape(f"{name}: {_edge(stored)}"))
+    ends = [[*(about.get(what) or {})] for what in ("inputs", "outputs")]
+    for start, end in about.get("states") or ():
+        if start < len(ends[0]) and end < len(ends[1]):
+            text = f"{ends[0][start]}: next value {ends[1][end]}, stored alike"
+            made.add_row("state", escape(text))
     console.print(made)
     console.print()
     if configuration.get("random_data"):

@@ -95,6 +95,23 @@ def _left_in_float(report: Report, detail: Detail) -> Rows:
         yield f"left in float: {sum(rest)}", f"for {others}: see --verbose"
 
 
+def _states(report: Report, detail: Detail) -> Rows:
+    """Which states can be fed back as they are stored, and which cannot."""
+    states = report.get("states") or []
+    tied = [each["input"] for each in states if each["tied"]]
+    if tied:
+        yield (
+            "states",
+            f"{counted(len(tied), 'input')} of one scale with the next value: "
+            f"{detail.names(tied)}",
+        )
+    for each in states if detail.verbose else ():
+        yield (
+            f"state {each['input']}",
+            f"next value {each['output']}: {each['reason'] or 'one scale'}",
+        )
+
+
 def _widths(report: Report, detail: Detail) -> Rows:
     """Which tensors got 16 bits by what they cost, and how near outputs are by it."""
     widths = report.get("widths")
@@ -364,7 +381,7 @@ _Add = Callable[[Report, Detail], Rows]
 
 _USUAL: Sequence[_Add] = (
     *(_size, _nodes_run, _integer, _left_in_float, _kept),
-    *(_widths, _asked_for, _not_tried, _repairs, _checks),
+    *(_states, _widths, _asked_for, _not_tried, _repairs, _checks),
 )
 _VERBOSE: Sequence[_Add] = (
     *(_size, _nodes_run, _integer, _left_in_float, _kept),
@@ -372,6 +389,7 @@ _VERBOSE: Sequence[_Add] = (
         _nodes,
         _channels,
         _tables,
+        _states,
         _widths,
         _asked_for,
         _rounding,

@@ -171,6 +171,7 @@ BODIES = {
     "clipped": "c = Conv (x, w) m = MaxPool <kernel_shape = [2, 2]> (c) y = Clip (m, , half)",
     "places": "c = Conv (x, w) a = ArgMax <axis = 1> (c) y = Cast <to = 1> (a)",
     "biased": "y = Conv (x, w, ones)",
+    "asked": "c = Conv (x, w) g = Greater (c, columns) y = Where (g, c, half)",
     "float": "c = Conv (x, w) s = Softmax (c) y = Conv (s, v)",
 }
 CONSTANTS = {

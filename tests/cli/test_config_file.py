@@ -145,7 +145,7 @@ OF_PICTURES = {
 
 GIVEN = {
     *("data", "output", "evidence", "json", "against", "calibration-table", "ray-address"),
-    *("with", "all-tensors", "tosa-profile", "html", "detections", "labels"),
+    *("with", "all-tensors", "tosa-profile", "html", "detections", "labels", "states"),
 }
 """What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
 
@@ -210,6 +210,13 @@ def test_labels_may_stand_in_the_file(desk):
     text = f"max-drop = 'top1=1'\nlabels = '{labels}'"
     assert_same_in_the_file(desk, text, ["--max-drop", "top1=1", "--labels", labels])
     assert read_json(desk.report)["widths"]["metric"]["name"] == "top1"
+
+
+def test_states_may_stand_in_the_file(tmp_path):
+    text = "g (float[1, 4] x) => (float[1, 4] y) { a = MatMul (x, w) y = Relu (a) }"
+    desk = Desk(tmp_path, model(text, w=numbers(4, 4)), numbers(8, 4))
+    assert_same_in_the_file(desk, 'states = ["x=y"]', ["--states", "x=y"])
+    assert read_json(desk.report)["states"][0]["tied"]
 
 
 @pytest.mark.parametrize("name", OF_PICTURES)

@@ -123,7 +123,7 @@ def test_settings_and_functions_have_the_same_defaults():
     assert all(each == told[name] for name, each in settled.items())
     observed = declared(CalibrateOptions)
     shared = settled.keys() & observed.keys()
-    assert len(shared) == 11 and all(observed[name] == settled[name] for name in shared)
+    assert len(shared) == 12 and all(observed[name] == settled[name] for name in shared)
 
 
 def test_the_bodies_are_those_of_ops():

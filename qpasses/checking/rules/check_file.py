@@ -15,7 +15,7 @@ ABOUT = frozenset(
     {
         *("float_sha256", "version", "configuration"),
         *("raised_weight_scales", "declined", "float_macs", "sizes", "inputs", "kept"),
-        *("orders", "outputs"),
+        *("orders", "outputs", "states"),
     }
 )
 """What a model says of itself, without the prefix."""
@@ -120,7 +120,7 @@ def _metadata(model: onnx.ModelProto) -> Iterator[str]:
     ours = [entry.key.removeprefix(PREFIX) for entry in _ours(model)]
     for key in sorted(set(ours) - ABOUT):
         yield f"the model's metadata have {key!r}, which nothing compares"
-    for key in sorted(ABOUT - {"float_macs", "kept", "orders"} - set(ours)):
+    for key in sorted(ABOUT - {"float_macs", "kept", "orders", "states"} - set(ours)):
         yield f"the model's metadata lack {key!r}"
     if any(_ours(graph)):
         yield "the graph has metadata of the tool, which the model should have"

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpasses.checking.meaning import DifferenceError, Pair, Site, same
+from qpasses.checking.rules.check_compared import compared, is_of_codes
 from qpasses.checking.rules.check_constants import stores_nearest
 from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, is_graph
 from qpasses.ir.unknown_sizes import declared_sizes
@@ -16,9 +17,15 @@ _PLACES = frozenset({"ArgMax", "ArgMin"})
 
 
 def left(site: Site) -> Iterator[str]:
-    """A node as it is in the float model: the same op, attributes and inputs."""
+    """A node as it is in the float model: the same op, attributes and inputs.
+
+    Or a comparison of codes in the place of one of numbers.
+    """
     if not site.chain:
         raise DifferenceError("the float model has no such node")
+    if is_of_codes(site):
+        yield from compared(site)
+        return
     yield from _same_node(site.node, site.first, site.pair, {})
 
 

@@ -54,7 +54,7 @@ def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Al
             ranges = spread_thresholds(graph, ranges)
         else:
             ranges = spread(graph, ranges)
-        return Aligned({**align(graph, chosen, ranges), **ranges})
+        return Aligned(_with_states(chosen, {**align(graph, chosen, ranges), **ranges}))
     if not settings.target.tables:
         return Aligned(align(graph, chosen, found.ranges, found.of_functions))
     joins = judge_joins(
@@ -66,3 +66,11 @@ def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Al
         replace(each, table=ranges[each.tensor] != ranges[each.result]) for each in joins
     ]
     return Aligned(ranges, unlike)
+
+
+def _with_states(chosen: Plan, ranges: dict[str, Range]) -> dict[str, Range]:
+    """``ranges``, where a state and its next value have the union of theirs."""
+    for pair in chosen.states:
+        if ranges.keys() >= {*pair}:
+            ranges |= dict.fromkeys(pair, ranges[pair[0]].union(ranges[pair[1]]))
+    return ranges

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qpasses.ir.graph import Tensor
+from qpasses.ir.recurrent_nodes import Activations
 from qpasses.prepare.recognition.affine import (
     Affine,
     Lead,
@@ -17,7 +18,6 @@ from qpasses.prepare.recognition.affine import (
     width,
 )
 from qpasses.prepare.recognition.gates import Function, plain
-from qpasses.prepare.recognition.recurrent import Activations
 
 
 @dataclass(frozen=True)

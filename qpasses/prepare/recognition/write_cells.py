@@ -14,8 +14,8 @@ from qpasses.ir.graph import (
     is_used,
     new_tensor,
 )
+from qpasses.ir.recurrent_nodes import trimmed
 from qpasses.ir.rewriting import Context
-from qpasses.prepare.recognition.recurrent import trimmed
 from qpasses.prepare.recognition.steps import (
     Found,
     Kept,
