@@ -13,7 +13,7 @@ from qpasses.checking.meaning import is_integer
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
 from qpasses.ir.record import AnyQuantization
-from qpasses.ir.stages import LOOKUPS
+from qpasses.ir.stages import LOOKUPS, RECURRENT
 
 _MOST_CHANNELS = 4096
 """Of more channels no list is written."""
@@ -102,7 +102,8 @@ def _of_weights(found: Analysis, place: int, by_source: Mapping[str, Node]) -> R
 def _of_activation(found: Analysis, stored: str, node: Node) -> Row:
     seen, entry = found.observed[stored], found.pair.record.nodes.get(node.name)
     low, high = _ends(seen)
-    function = Function.from_text(entry.function).ops if entry and entry.function else []
+    is_said = entry is not None and entry.function and node.op not in RECURRENT
+    function = Function.from_text(entry.function).ops if entry and is_said else []
     return {
         "tensor": stored,
         "real": found.pair.meanings[stored].real,
@@ -154,7 +155,7 @@ def _read_by(found: Analysis, stored: str) -> list[str]:
     record, names = found.pair.record, list[str]()
     for node in _readers(found, stored):
         entry = record.nodes.get(node.name)
-        is_table = entry is not None and entry.function
+        is_table = entry is not None and entry.function and node.op not in RECURRENT
         names += Function.from_text(entry.function).ops if entry and is_table else [node.op]
     return [*dict.fromkeys(names)]
 
