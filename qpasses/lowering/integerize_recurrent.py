@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from opsets.activations import KNOWN, Activation, said
+from opsets.activations import Activation, said
 from opsets.realised import node_rounding
 from opsets.recurrent_bodies import WHOLE
 from opsets.target import Target
@@ -79,9 +79,6 @@ class IntegerizeRecurrent(Pass):
                 return Declined(f"{node.op} with {_CONSTANT[place]} that are computed")
         if node.attrs.get("input_forget"):
             return Declined(f"{node.op} with coupled gates (input_forget)")
-        for function in functions_of(node):
-            if function.name not in KNOWN:
-                return Declined(f"{node.op} with the activation {function.name}: no form yet")
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
@@ -149,7 +146,7 @@ def _told(graph: Graph, node: Node, context: Context) -> States | None:
     hidden, cell = found[0], found[-1]
     if hidden is None or cell is None or (node.op == "LSTM" and len(found) < len(_STATES)):
         return None
-    return States(hidden, cell)
+    return States(hidden, hidden if node.op == "RNN" else cell)
 
 
 _STATES = ("of all steps", "hidden", "cell")

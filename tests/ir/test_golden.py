@@ -49,6 +49,9 @@ SHOWN_ELSEWHERE = {
 test_prepare_passes.py, test_log_softmax.py, test_softmax.py, test_take_apart.py and
 test_models_that_run.py)."""
 
+STEPS_OF_STATES = 64
+"""States of 16 bits follow codes of 8, half a step off: that is 128 steps of theirs."""
+
 every_pass = pytest.mark.parametrize("name", PASSES)
 every_case = pytest.mark.parametrize("case", CASES)
 NEWER = {"expand-attention/windows.txt": needs_windowed_attention}
@@ -134,9 +137,11 @@ def test_a_golden_graph_is_valid_and_computes_the_same_after_the_pass(case):
     theirs = Session(before, optimize=False).run(None, feeds)
     for expected, found in zip(theirs, ours, strict=True):
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        tolerance = (
-            1e-5 * np.abs(expected).max(initial=0) if expected.dtype == np.float32 else 1
-        )
+        tolerance = 1
+        if expected.dtype == np.float32:
+            tolerance = 1e-5 * np.abs(expected).max(initial=0)
+        elif expected.dtype == np.int16 and case.startswith("integerize-recurrent/"):
+            tolerance = STEPS_OF_STATES
         gap = np.abs(found.astype(np.float64) - expected.astype(np.float64))
         assert gap.max(initial=0) <= tolerance
 
