@@ -173,6 +173,13 @@ BODIES = {
     "biased": "y = Conv (x, w, ones)",
     "asked": "c = Conv (x, w) g = Greater (c, columns) y = Where (g, c, half)",
     "float": "c = Conv (x, w) s = Softmax (c) y = Conv (s, v)",
+    "cells": """c = Conv (x, w) s = Squeeze (c, ahead)
+        l = LSTM <hidden_size = 3> (s, lw, lr, lb, , , , holes) y = Squeeze (l, behind)""",
+    "gates": """c = Conv (x, w) s = Squeeze (c, ahead) y, h =
+        GRU <hidden_size = 3, linear_before_reset = 1> (s, gw, gr, gb)""",
+    "states": """c = Conv (x, w) s = Squeeze (c, ahead)
+        g = GRU <hidden_size = 3> (s, gw, gr, gb, , start) t = Squeeze (g, behind)
+        y = RNN <hidden_size = 3, direction = "reverse"> (t, rw, rr)""",
 }
 CONSTANTS = {
     **{"w": numbers(2, 2, 3, 3), "v": numbers(2, 2, 3, 3, seed=1), "matrix": numbers(6, 6)},
@@ -181,6 +188,10 @@ CONSTANTS = {
     "whole": np.array([1, 1, 2, 3], np.float32),
     "grow": np.array([0, 0, 0, 1, 0, 0, 1, 0]),
     **{"last": np.array([-1]), "ones": np.ones(2, np.float32)},
+    **{"ahead": np.array([0]), "behind": np.array([1]), "start": numbers(1, 6, 3) / 4},
+    **{"lw": numbers(1, 12, 6), "lr": numbers(1, 12, 3, seed=1), "lb": numbers(1, 24)},
+    **{"gw": numbers(1, 9, 6), "gr": numbers(1, 9, 3, seed=1), "gb": numbers(1, 18)},
+    **{"rw": numbers(1, 3, 3), "rr": numbers(1, 3, 3, seed=1), "holes": numbers(1, 9)},
 }
 SETTINGS = {
     "default": {},

@@ -140,6 +140,22 @@ def moves():
     return model(MOVES, opset=18, around=around, mask=mask, half=half, **weights)
 
 
+RECURRENT = """
+g (float[6, N, 4] x) => (float[] y, float[] z, float[] w) {
+    y, h, c = LSTM <hidden_size = 3> (x, lw, lr)
+    z = GRU <hidden_size = 3> (x, gw, gr)
+    w = RNN <hidden_size = 3> (x, rw, rr)
+}"""
+"""Nets that go through steps."""
+
+
+def recurrent():
+    gates = {"l": 4, "g": 3, "r": 1}
+    weights = {f"{n}w": numbers(1, 3 * count, 4) for n, count in gates.items()}
+    weights |= {f"{n}r": numbers(1, 3 * count, 3, seed=1) for n, count in gates.items()}
+    return model(RECURRENT, opset=21, **weights)
+
+
 PUBLISHED = {"softmax": "ibert", "gelu": "ibert", "layernorm": "ivit"}
 CASES = {
     "pictures": (pictures, (1, 4, 8, 8), {}),
@@ -157,6 +173,8 @@ CASES = {
         (1, 3, 8, 8),
         {"activation_scales": "per-channel", "tensor_types": [".*=int16"]},
     ),
+    "recurrent": (recurrent, (6, 1, 4), {}),
+    "recurrent, 16 bits": (recurrent, (6, 1, 4), {"tensor_types": [".*=int16"]}),
     "16 bits": (words, (1, 4), {}),
     "a quotient of words": (divided, (1, 4, 8), {"tensor_types": [".*=int16"]}),
     "moves of 16 bits": (moves, (1, 4, 8, 8), {"tensor_types": [".*=int16"]}),
