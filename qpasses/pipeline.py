@@ -228,7 +228,8 @@ def _observed(state: State, names: Sequence[str]) -> Ranges:
         held_back=frozenset(state.held_back.names),
     )
     original = {tensor for node in state.source.graph.node for tensor in node.output}
-    held = stand_ins(names, state.plan.ties, original | state.record.sizes.keys())
+    moved = [pair for pair in state.plan.ties if pair not in state.plan.states]
+    held = stand_ins(names, moved, original | state.record.sizes.keys())
     model = observable(prepared_model(graph), state.plan)
     model = state.context.given.rounded(model)
     return find_ranges(model, names, state.samples, rules, calibration, run, held)

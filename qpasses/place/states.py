@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_graph_output
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_graph_output, varies
 from qpasses.ir.moving import moves
-from qpasses.ir.patterns import data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.state_names import state_pairs
 
@@ -98,11 +97,12 @@ def _through(node: Node, step: _Step) -> Iterator[_Step]:
             is_read = place < len(node.inputs) and node.inputs[place] is step.tensor
             if is_read and result < len(node.outputs):
                 yield _Step(node.outputs[result], "next")
-    is_moved = any(each is step.tensor for each in data_inputs(node))
+    is_moved = node.op == "Concat" or node.inputs[0] is step.tensor
     if node.op not in LAYING or not moves(node) or not is_moved:
         return
     stages = [step.stage]
-    if step.stage == "given" and node.op == "Concat" and len(data_inputs(node)) > 1:
+    others = (each for each in node.inputs if each is not step.tensor)
+    if step.stage == "given" and node.op == "Concat" and any(map(varies, others)):
         stages.append("joined")
     if step.stage == "joined" and node.op in CUTTING:
         stages = ["next"]

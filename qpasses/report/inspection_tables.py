@@ -42,10 +42,10 @@ def print_inspection(console: Console, found: Inspection) -> None:
     for what in ("inputs", "outputs"):
         for name, stored in (about.get(what) or {}).items():
             made.add_row(what.removesuffix("s"), escape(f"{name}: {_edge(stored)}"))
-    ends = [[*(about.get(what) or {})] for what in ("inputs", "outputs")]
+    inputs, outputs = found.model.graph.input, found.model.graph.output
     for start, end in about.get("states") or ():
-        if start < len(ends[0]) and end < len(ends[1]):
-            text = f"{ends[0][start]}: next value {ends[1][end]}, stored alike"
+        if start < len(inputs) and end < len(outputs):
+            text = f"{inputs[start].name}: next value {outputs[end].name}, stored alike"
             made.add_row("state", escape(text))
     console.print(made)
     console.print()

@@ -18,6 +18,7 @@ from qpasses.ir.record import Record
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes
 from qpasses.place.states import find_states
+from tests.support.commands import run
 from tests.support.small_models import model, numbers
 
 CACHED = """
@@ -355,3 +356,5 @@ def test_inspect_says_which_states_are_stored_alike(tmp_path):
     made, path = model(CACHED, **CUT), tmp_path / "made.onnx"
     quantize(made, samples(made), path, integer_io=True)
     assert inspect(path).as_json()["record"]["states"] == [[1, 1]]
+    shown = " ".join(run("inspect", path).out.split())
+    assert "cache_quantized: next value after_quantized, stored alike" in shown

@@ -91,7 +91,7 @@ def _starts_of(graph: Graph, place: int) -> Iterator[int]:
         if node.op not in _LAID:
             continue
         parts = [each for each in node.inputs[MOVED[node.op][0]] if varies(each)]
-        is_join = node.op == "Concat" and len(parts) > 1
+        is_join = node.op == "Concat" and len({*map(id, parts)}) > 1
         for part in parts:
             waiting.append((part, cut or (not before and node.op in _CUT), before))
             if cut and not before and is_join:
