@@ -24,6 +24,7 @@ from qpasses.checking.rules.check_file import unlike_file
 from qpasses.checking.sample_runs import BothBodies, Simulation, differences
 from qpasses.checking.side_by_side import SideBySide
 from qpasses.checking.simulated import Simulated, simulated
+from qpasses.checking.simulated_bodies import parts
 from qpasses.checking.translation import Checked, check
 from qpasses.emit.overloads import changed_bodies
 from qpasses.evidence.compiled_probe import probe_compiled
@@ -38,6 +39,7 @@ from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.settings import Settings
+from qpasses.ir.splicing import spliced
 from qpasses.load.arguments import Source
 from qpasses.load.integer_model import IntegerModel
 from qpasses.prepare.canonical import prepare
@@ -56,7 +58,7 @@ class Verification:
     ``record`` is what the file says of itself, with the multiply-accumulates of the float
     model. ``unchecked``: what could not be checked, for want of the float model or samples.
     ``fast``: by node, the onnxruntime body that is right to run. ``simulated``: the Q/DQ
-    graph, if the integer graph is that of the float model.
+    graph, or its parts, if the integer graph is that of the float model.
     """
 
     graph: Graph
@@ -69,7 +71,7 @@ class Verification:
     unchecked: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     fast: Mapping[str, str] = field(default_factory=dict)
-    simulated: Simulated | None = None
+    simulated: Sequence[Simulated] = ()
     random_data: bool = False
 
 
@@ -167,8 +169,8 @@ def _compare(
     result.record = replace(read.record, macs=checked.macs)
     found += _unlike_macs(read, checked.macs)
     if not checked.differences:
-        result.simulated = simulated(checked.pair)
-    differences = [*checked.differences, *unlike_file(read.model, real.opset)]
+        result.simulated = parts(simulated(checked.pair), checked.pair)
+    differences = [*checked.differences, *unlike_file(spliced(read.model), real.opset)]
     result.checks["float_graph"] = {
         "nodes": len(read.graph.nodes),
         "float_nodes": len(real.nodes),
@@ -211,9 +213,8 @@ def compared(
         ) from error
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
-    checked = check(
-        read.graph, read.record, read.settings, read.about, real, *left, known, advance
-    )
+    given = read.graph, read.record, read.settings, read.about, real
+    checked = check(*given, *left, known, context.times, advance)
     return replace(checked, macs=context.record.macs)
 
 

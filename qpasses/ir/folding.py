@@ -3,6 +3,7 @@
 import numpy as np
 
 from calibration.draws import DRAWN
+from qpasses.ir.flow import FLOW, JOINED
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -64,7 +65,12 @@ def _fold_nodes(graph: Graph) -> None:
 
 
 def _draws(node: Node) -> bool:
-    """Whether its results, or those of a node of its bodies, are others in each run."""
+    """Whether its results, or those of a node of its bodies, are others in each run.
+
+    Or in each iteration.
+    """
+    if node.domain == FLOW:
+        return True
     bodies = [each for each in node.attrs.values() if is_graph(each)]
     is_training = node.op == "Dropout" and len(node.inputs) > 2
     return node.op in DRAWN or is_training or any(_draws(n) for g in bodies for n in g.nodes)
@@ -114,13 +120,28 @@ def _take_branches(graph: Graph, whole: Graph) -> bool:
                 name = f"{node.name or node.op}_{outside.name}"
                 made.append(Node("Identity", name, {}, [inside], [outside]))
         graph.nodes[place:place] = made
-    return bool(found) or any(inner)
+    return _settle_joined(graph) or bool(found) or any(inner)
+
+
+def _settle_joined(graph: Graph) -> bool:
+    """Let the results of each spliced If of a constant be those of one branch."""
+    found = [node for node in graph.nodes if node.op == JOINED and _is_known(node)]
+    for node in found:
+        condition, then, other = node.inputs
+        taken = then if np.asarray(condition.values).item() else other
+        node.op, node.domain, node.attrs, node.inputs = "Identity", None, {}, [taken]
+    return bool(found)
+
+
+def _is_known(node: Node) -> bool:
+    condition = constant(node.inputs[0])
+    return condition is not None and condition.size == 1
 
 
 def _branch_taken(node: Node) -> Graph | None:
-    condition = constant(node.inputs[0]) if node.op == "If" else None
-    if condition is None or condition.size != 1:
+    if node.op != "If" or not _is_known(node):
         return None
+    condition = np.asarray(node.inputs[0].values)
     return node.attrs["then_branch" if condition.item() else "else_branch"]
 
 

@@ -1,0 +1,116 @@
+"""Shapes inside of bodies, where ONNX's inference knows nothing of constants around them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import onnx
+
+from qpasses.ir.cutting import cut
+from qpasses.ir.flow import CARRIED, CARRIED_OUT, FLOW, JOINED
+from qpasses.ir.homes import is_flow
+from qpasses.ir.splicing import spliced
+
+Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
+
+_ROUNDS = 4
+"""So often at most is inferred anew what follows from the results of bodies in bodies."""
+
+
+def with_inner_shapes(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
+    """``model``, whose shapes ``infer`` finds, with those of what its bodies compute.
+
+    A state has the shape it has at first where an iteration that finds it so leaves it so.
+    """
+    inferred = infer(model)
+    flat = spliced(inferred)
+    if flat is inferred:
+        return inferred
+    flat.opset_import.append(onnx.helper.make_opsetid(FLOW, 1))
+    flat = infer(flat)
+    for _ in range(_ROUNDS):
+        assumed = _assumed(flat)
+        if assumed is flat:
+            break
+        flat = infer(assumed)
+        if wrong := _changing(flat):
+            flat = infer(_without(assumed, wrong))
+            break
+    made = cut(flat)
+    imported = [each for each in made.opset_import if each.domain != FLOW]
+    del made.opset_import[:]
+    made.opset_import.extend(imported)
+    return made
+
+
+Shape = tuple[int | str, ...]
+
+
+def _shapes(model: onnx.ModelProto) -> dict[str, Shape]:
+    """Those that are known in all dimensions, by name of the tensor."""
+    graph, found = model.graph, dict[str, Shape]()
+    found.update((each.name, tuple(each.dims)) for each in graph.initializer)
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        dims = [each.dim_value or each.dim_param for each in kind.shape.dim]
+        if kind.HasField("shape") and all(dims):
+            found[value.name] = tuple(dims)
+    return found
+
+
+def _assumed(flat: onnx.ModelProto) -> onnx.ModelProto:
+    """``flat`` with shapes of what bodies are given and give; itself if none is new."""
+    known, found = _shapes(flat), dict[str, Shape]()
+    for node in filter(is_flow, flat.graph.node):
+        ends = _alike(node)
+        if not ends or node.output[0] in known:
+            continue
+        shapes = {known.get(name) for name in ends}
+        first = shapes.pop()
+        if first is not None and not shapes:
+            found[node.output[0]] = first
+    return _with_shapes(flat, found) if found else flat
+
+
+def _alike(node: onnx.NodeProto) -> Sequence[str]:
+    """What has the shape that the output of ``node`` has if all of that are alike."""
+    places = {CARRIED: (0,), CARRIED_OUT: (0, 1), JOINED: (1, 2)}.get(node.op_type, ())
+    return [node.input[place] for place in places]
+
+
+def _changing(flat: onnx.ModelProto) -> list[str]:
+    """States that an iteration gives another shape, or one that is not known."""
+    known = _shapes(flat)
+    ends = [node.input for node in _leaving(flat)]
+    return [found for given, found, *_ in ends if known.get(given) != known.get(found)]
+
+
+def _leaving(flat: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    return (n for n in flat.graph.node if is_flow(n) and n.op_type == CARRIED_OUT)
+
+
+def _with_shapes(flat: onnx.ModelProto, shapes: dict[str, Shape]) -> onnx.ModelProto:
+    made = onnx.ModelProto()
+    made.CopyFrom(flat)
+    for value in (*made.graph.value_info, *made.graph.output):
+        if value.name in shapes and value.type.HasField("tensor_type"):
+            kind = value.type.tensor_type
+            kind.shape.CopyFrom(onnx.TensorShapeProto())
+            for size in shapes[value.name]:
+                if isinstance(size, int):
+                    kind.shape.dim.add(dim_value=size)
+                else:
+                    kind.shape.dim.add(dim_param=size)
+    return made
+
+
+def _without(flat: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """``flat`` without the shapes of these states, and of all that a body makes of them."""
+    wrong = {*names}
+    for node in flat.graph.node:
+        if wrong & {*node.input}:
+            wrong |= {*node.output}
+    made = onnx.ModelProto()
+    made.CopyFrom(flat)
+    for value in made.graph.value_info:
+        if value.name in wrong:
+            value.type.tensor_type.ClearField("shape")
+    return made
