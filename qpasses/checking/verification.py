@@ -39,7 +39,6 @@ from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.settings import Settings
-from qpasses.ir.splicing import spliced
 from qpasses.load.arguments import Source
 from qpasses.load.integer_model import IntegerModel
 from qpasses.prepare.canonical import prepare
@@ -71,7 +70,7 @@ class Verification:
     unchecked: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     fast: Mapping[str, str] = field(default_factory=dict)
-    simulated: Sequence[Simulated] = ()
+    simulated: Sequence[Simulated] | None = None
     random_data: bool = False
 
 
@@ -170,7 +169,7 @@ def _compare(
     found += _unlike_macs(read, checked.macs)
     if not checked.differences:
         result.simulated = parts(simulated(checked.pair), checked.pair)
-    differences = [*checked.differences, *unlike_file(spliced(read.model), real.opset)]
+    differences = [*checked.differences, *unlike_file(read.model, real.opset)]
     result.checks["float_graph"] = {
         "nodes": len(read.graph.nodes),
         "float_nodes": len(real.nodes),
@@ -422,7 +421,7 @@ def _run_samples(
 ) -> None:
     """Float against integer, the file and both bodies, the Q/DQ graph."""
     simulation = None
-    if result.simulated:
+    if result.simulated is not None:
         allowed = _allowed(read, result.evidence)
         others = read.model, original.model, original.reference
         simulation = Simulation(result.simulated, allowed, others)

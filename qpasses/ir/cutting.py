@@ -56,6 +56,9 @@ class _Cutter:
         self._nodes, self._tensors = nodes, self._homes.tensors()
         self._values = {value.name: value for value in (*graph.value_info, *graph.output)}
         self._values |= {value.name: value for value in graph.input}
+        for tensor in graph.initializer:
+            value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            self._values.setdefault(tensor.name, value)
         self._known = [value.name for value in graph.value_info]
         self._items: dict[Region, list[Item]] = {}
         for key, region in self._homes.homes.items():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from calibration.draws import DRAWN
-from qpasses.ir.flow import FLOW, JOINED
+from qpasses.ir.flow import CARRIED_OUT, FLOW, JOINED
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -23,7 +23,7 @@ def fold_constants(graph: Graph) -> bool:
     """Compute what depends on no input; shapes too, where they are known.
 
     A branch that is always taken takes the place of its If; whether there was one, of whose
-    tensors little is known.
+    tensors little is known, or a state that no iteration changes.
     """
     _fold(graph)
     has_taken = False
@@ -120,7 +120,8 @@ def _take_branches(graph: Graph, whole: Graph) -> bool:
                 name = f"{node.name or node.op}_{outside.name}"
                 made.append(Node("Identity", name, {}, [inside], [outside]))
         graph.nodes[place:place] = made
-    return _settle_joined(graph) or bool(found) or any(inner)
+    settled = _settle_joined(graph), _settle_states(graph)
+    return any(settled) or bool(found) or any(inner)
 
 
 def _settle_joined(graph: Graph) -> bool:
@@ -130,6 +131,16 @@ def _settle_joined(graph: Graph) -> bool:
         condition, then, other = node.inputs
         taken = then if np.asarray(condition.values).item() else other
         node.op, node.domain, node.attrs, node.inputs = "Identity", None, {}, [taken]
+    return bool(found)
+
+
+def _settle_states(graph: Graph) -> bool:
+    """Let what iterations leave as they find it be read as it is outside: weights are so."""
+    found = [n for n in graph.nodes if n.op == CARRIED_OUT and n.inputs[0] is n.inputs[1]]
+    for node in found:
+        start = node.inputs[1].inputs[0]
+        for each in (start, node):
+            each.op, each.domain, each.attrs, each.inputs = "Identity", None, {}, start.inputs[:1]
     return bool(found)
 
 
