@@ -17,7 +17,7 @@ from opsets.op import Flavour
 from qpasses.checking.reference import reference_runs
 from qpasses.checking.running_ahead import Ahead
 from qpasses.checking.sample_runs import Tensors, Watched
-from qpasses.checking.simulated_bodies import floats_passing
+from qpasses.checking.simulated_bodies import passing
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges
 from qpasses.load.arguments import Source
@@ -78,8 +78,8 @@ class SideBySide:
 
     @property
     def _inside(self) -> Sequence[str]:
-        """What is looked at on some samples: it is stored, or passes to a body as floats."""
-        return [*self.stored, *floats_passing(self._read.graph)]
+        """What is looked at on some samples: it is stored, or passes to a body as it is."""
+        return [*self.stored, *passing(self._read.graph, self._read.record)]
 
     def session(self) -> Session:
         """The integer model as it is. Raises ModelError if onnxruntime cannot load it."""

@@ -18,9 +18,10 @@ from calibration.large_weights import names_read
 from qpasses.checking.meaning import Pair
 from qpasses.checking.simulated import Simulated, written_as
 from qpasses.ir.flow import FLOW
-from qpasses.ir.graph import Graph, is_float, rank
+from qpasses.ir.graph import Graph, rank
 from qpasses.ir.homes import Region, is_flow, regions
 from qpasses.ir.interchange import export_spliced
+from qpasses.ir.record import Record
 
 Tensors: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -35,11 +36,11 @@ def parts(whole: Simulated, pair: Pair) -> Sequence[Simulated]:
     return [each for each in made if each.codes]
 
 
-def floats_passing(graph: Graph) -> Iterator[str]:
-    """The tensors that enter bodies of ``graph``, or leave them, as floats."""
+def passing(graph: Graph, record: Record) -> Iterator[str]:
+    """The tensors that enter bodies of ``graph``, or leave them, as they are in float."""
     for node in graph.nodes:
         for tensor in node.outputs if node.domain == FLOW else ():
-            if is_float(tensor):
+            if tensor.name not in record.tensors:
                 yield tensor.name
 
 
@@ -80,9 +81,7 @@ def _part(
 ) -> Simulated:
     graph, known = whole.model.graph, pair.meanings.items()
     stored = [ours for ours in whole.codes if homes.get(ours, ()) == region]
-    passing = {
-        real.real: ours for ours, real in known if real.stored is None and ours in homes
-    }
+    as_is = {each.real: ours for ours, each in known if not each.stored and ours in homes}
     written = [tensor for node in pair.integer.nodes for tensor in node.outputs]
     ranks = {tensor.name: rank(tensor) or 0 for tensor in written}
     moved = {name for node in graph.node if is_flow(node) for name in node.output}
@@ -97,11 +96,12 @@ def _part(
     part.initializer.extend(each for each in graph.initializer if each.name in found.read)
     part.input.extend(each for each in graph.input if each.name in found.read)
     for name in sorted(found.passed):
-        part.input.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(pair.float_tensors[name].dtype))
+        part.input.append(helper.make_tensor_value_info(name, kind, None))
     wanted = {*codes.values()}
     part.output.extend(each for each in graph.output if each.name in wanted)
     given = {ours: name for ours, name in whole.given.items() if name in found.read}
-    passed = {passing[name]: name for name in found.passed}
+    passed = {as_is[name]: name for name in found.passed}
     is_iterated = any(label == "body" for _, label in region)
     iterated = {
         ours: ranks.get(ours, 0)

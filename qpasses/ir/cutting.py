@@ -13,6 +13,7 @@ from qpasses.ir.flow import (
     BEGUN,
     COLLECTED,
     ELEMENT,
+    FLOW,
     JOINED,
     inside,
     mark,
@@ -25,10 +26,13 @@ def cut(flat: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises ModelError where a node reads what follows from it.
     """
-    if not any(is_flow(node) for node in flat.graph.node):
+    domains = [each.domain for each in flat.opset_import]
+    if FLOW not in domains and not any(is_flow(node) for node in flat.graph.node):
         return flat
     made = onnx.ModelProto()
     made.CopyFrom(flat)
+    if FLOW in domains:
+        del made.opset_import[domains.index(FLOW)]
     cutter = _Cutter(made.graph)
     nodes = list(cutter.ordered(()))
     values = [each for each in flat.graph.value_info if not cutter.is_inside(each.name)]

@@ -140,7 +140,12 @@ def _settle_states(graph: Graph) -> bool:
     for node in found:
         start = node.inputs[1].inputs[0]
         for each in (start, node):
-            each.op, each.domain, each.attrs, each.inputs = "Identity", None, {}, start.inputs[:1]
+            each.op, each.domain, each.attrs, each.inputs = (
+                "Identity",
+                None,
+                {},
+                start.inputs[:1],
+            )
     return bool(found)
 
 

@@ -34,11 +34,7 @@ def with_inner_shapes(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
         if wrong := _changing(flat):
             flat = infer(_without(assumed, wrong))
             break
-    made = cut(flat)
-    imported = [each for each in made.opset_import if each.domain != FLOW]
-    del made.opset_import[:]
-    made.opset_import.extend(imported)
-    return made
+    return cut(flat)
 
 
 Shape = tuple[int | str, ...]
