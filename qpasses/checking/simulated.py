@@ -28,8 +28,8 @@ from qpasses.ir.record import AnyQuantization, ChannelQuantization
 class Simulated:
     """A Q/DQ model; by stored tensor of the integer graph, input and output for its codes.
 
-    ``given``: inputs for what enters a body as it is too. ``iterated``: if it runs once for each
-    iteration, the rank of each tensor, of the integer graph, that has values in each.
+    ``given``: inputs for what enters a body as it is too. ``iterated``: if it runs once for
+    each iteration, the rank of each tensor, of the integer graph, that has values in each.
     """
 
     model: onnx.ModelProto

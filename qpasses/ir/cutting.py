@@ -63,6 +63,11 @@ class _Cutter:
         for tensor in graph.initializer:
             value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             self._values.setdefault(tensor.name, value)
+        for node in (each for each in nodes if each.op_type == BEGUN and is_flow(each)):
+            kinds = onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+            for name, kind in zip(node.output, kinds, strict=True):
+                value = helper.make_tensor_value_info(name, kind, [])
+                self._values.setdefault(name, value)
         self._known = [value.name for value in graph.value_info]
         self._items: dict[Region, list[Item]] = {}
         for key, region in self._homes.homes.items():

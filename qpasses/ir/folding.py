@@ -139,13 +139,9 @@ def _settle_states(graph: Graph) -> bool:
     found = [n for n in graph.nodes if n.op == CARRIED_OUT and n.inputs[0] is n.inputs[1]]
     for node in found:
         start = node.inputs[1].inputs[0]
+        given = start.inputs[0]
         for each in (start, node):
-            each.op, each.domain, each.attrs, each.inputs = (
-                "Identity",
-                None,
-                {},
-                start.inputs[:1],
-            )
+            each.op, each.domain, each.attrs, each.inputs = "Identity", None, {}, [given]
     return bool(found)
 
 

@@ -1,6 +1,6 @@
 """From an ONNX model to a graph and back, without what onnx-graphsurgeon loses on the way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -23,7 +23,9 @@ from calibration.held_weights import (
 )
 from calibration.memory import give_back
 from qpasses.ir.cutting import cut
+from qpasses.ir.flow import FLOW
 from qpasses.ir.graph import STORING, Graph, Taken, Tensor, fresh, names
+from qpasses.ir.homes import regions
 from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.order import tidy
 from qpasses.ir.runtime import IR_VERSION
@@ -96,6 +98,20 @@ def export_spliced(graph: Graph) -> onnx.ModelProto:
             value = values_of(tensor).astype(np.float32)
             tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     return model
+
+
+def inside_bodies(graph: Graph) -> Set[str]:
+    """The nodes that stand in a body, and the tensors that they write, by name."""
+    if not any(node.domain == FLOW for node in graph.nodes):
+        return frozenset()
+    homes = regions(export_spliced(graph))
+    return {
+        name
+        for node in graph.nodes
+        for tensor in node.outputs
+        if homes.get(tensor.name)
+        for name in (node.name, tensor.name)
+    }
 
 
 def prepared_model(graph: Graph, are_apart: bool = True) -> onnx.ModelProto:
