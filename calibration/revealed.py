@@ -34,7 +34,9 @@ def revealed(
     made = onnx.ModelProto()
     is_typed = missing <= set(_typed(model.graph))
     made.CopyFrom(model if is_typed else onnx.shape_inference.infer_shapes(model))
-    _Revealing(missing).give(made.graph)
+    kinds = [value.type.tensor_type for value in model.graph.input]
+    given = {dim.dim_param for kind in kinds for dim in kind.shape.dim} - {""}
+    _Revealing(missing, given).give(made.graph)
     inner = {value.name: value for value in wanted}
     del made.graph.output[:]
     for name, value in inner.items():
@@ -59,20 +61,24 @@ def _written(graph: GraphProto) -> Iterator[str]:
 
 @dataclass
 class _Revealing:
-    """What is to be ``wanted`` of bodies; by name ``kinds``, the types of what is given;
-    ``fixed``: what has one size in all iterations."""
+    """What is ``wanted`` of bodies; sizes called as in ``given`` are the same throughout.
+
+    By name ``kinds``, the types of what is given, and ``inner``, what it is called in the body
+    that was seen last, of so many ``bodies``; ``fixed``: what has one size in all iterations.
+    """
 
     wanted: set[str]
+    given: set[str]
     kinds: dict[str, int] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
+    inner: dict[str, str] = field(default_factory=dict)
+    bodies: int = 0
 
     def give(self, graph: GraphProto) -> list[str]:
         """Let ``graph`` hold all that is wanted of its bodies, under its name; these."""
-        found = []
-        for node in [
-            each for each in graph.node if each.op_type in _BODIES and not each.domain
-        ]:
-            found += self._of_node(graph, node)
+        found, nodes = list[str](), [each for each in graph.node if each.op_type in _BODIES]
+        for node in nodes:
+            found += [] if node.domain else self._of_node(graph, node)
         return found
 
     def _of_node(self, graph: GraphProto, node: NodeProto) -> list[str]:
@@ -85,7 +91,7 @@ class _Revealing:
         for name in names:
             if node.op_type == "If":
                 for body, own in zip(bodies, given, strict=True):
-                    self._branch(body, name, name in own)
+                    self._branch(body, name, name in own, node.input[0])
                 node.output.append(name)
             elif node.op_type == "Scan" or name in self.fixed:
                 self._stack(bodies[0], name)
@@ -104,7 +110,10 @@ class _Revealing:
         values = {v.name: v for v in (*body.input, *body.value_info, *body.output)}
         for name in found:
             self._know(name, values)
-        _rename(body, {name: _inner(name) for name in (*found, *inner)})
+        self.bodies += 1
+        names = {name: f"{name} (inside {self.bodies})" for name in (*found, *inner)}
+        _rename(body, names)
+        self.inner.update(names)
         return [*sorted(found), *inner]
 
     def _know(self, name: str, values: dict[str, ValueInfoProto]) -> None:
@@ -116,30 +125,35 @@ class _Revealing:
         self.kinds[name] = kind
         shape = values[name].type.tensor_type.shape
         if values[name].type.tensor_type.HasField("shape") and all(
-            each.HasField("dim_value") for each in shape.dim
+            each.HasField("dim_value") or each.dim_param in self.given for each in shape.dim
         ):
             self.fixed.add(name)
 
-    def _branch(self, body: GraphProto, name: str, is_own: bool) -> None:
+    def _branch(self, body: GraphProto, name: str, is_own: bool, condition: str) -> None:
         if is_own:
             self._stack(body, name)
             return
-        kind, none = self.kinds[name], f"{name}: none"
-        value = helper.make_tensor(none, kind, [0], [])
-        body.node.append(helper.make_node("Constant", [], [none], value=value))
+        kind, none = self.kinds[name], f"{name}: none {self.bodies}"
+        ends = f"{none}: ends"  # a Constant, which this was, onnxruntime writes twice
+        body.initializer.append(helper.make_tensor(ends, TensorProto.INT64, [1], [0]))
+        row, cut = f"{none}: row", f"{none}: cut"
+        body.initializer.append(helper.make_tensor(row, TensorProto.INT64, [1], [-1]))
+        body.node.append(helper.make_node("Reshape", [condition, row], [f"{none}: whole"]))
+        body.node.append(helper.make_node("Slice", [f"{none}: whole", ends, ends], [cut]))
+        body.node.append(helper.make_node("Cast", [cut], [none], to=kind))
         body.output.append(helper.make_tensor_value_info(none, kind, None))
 
     def _stack(self, body: GraphProto, name: str) -> None:
         """One more output of ``body``: a copy, what is inside may be an output already."""
-        copy = f"{name}: given"
-        body.node.append(helper.make_node("Identity", [_inner(name)], [copy]))
+        copy = f"{self.inner[name]}: given"
+        body.node.append(helper.make_node("Identity", [self.inner[name]], [copy]))
         body.output.append(helper.make_tensor_value_info(copy, self.kinds[name], None))
 
     def _join(self, graph: GraphProto, node: NodeProto, body: GraphProto, name: str) -> None:
         """One more state of the Loop ``node``: all that ``name`` has held so far."""
-        kind, inner = self.kinds[name], _inner(name)
+        kind, inner = self.kinds[name], self.inner[name]
         start, before, flat, after, row = (
-            f"{name}: {what}" for what in ("at first", "before", "flat", "after", "row")
+            f"{inner}: {what}" for what in ("at first", "before", "flat", "after", "row")
         )
         graph.initializer.append(helper.make_tensor(start, kind, [0], []))
         states = len(node.input) - 2
@@ -150,10 +164,6 @@ class _Revealing:
         body.node.append(helper.make_node("Concat", [before, flat], [after], axis=0))
         body.output.insert(1 + states, helper.make_tensor_value_info(after, kind, [None]))
         node.output.insert(states, name)
-
-
-def _inner(name: str) -> str:
-    return f"{name} (inside)"
 
 
 def _rename(graph: GraphProto, names: dict[str, str]) -> None:

@@ -65,6 +65,7 @@ from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.place.unit_ranges import with_unit_ranges
+from qpasses.place.untaken import leave_untaken
 from qpasses.place.words import NO_WORDS, Words
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
@@ -204,6 +205,8 @@ def calibrated(state: State) -> State:
         if not leave_infinite(graph, unknown, state.samples, context):
             raise
         return calibrated(state)
+    if leave_untaken(graph, found, context):
+        return calibrated(replace(state, ranges=found))
     return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)
 
 

@@ -18,7 +18,7 @@ from calibration.large_weights import names_read
 from qpasses.checking.meaning import Pair
 from qpasses.checking.simulated import Simulated, written_as
 from qpasses.ir.flow import FLOW
-from qpasses.ir.graph import Graph, rank
+from qpasses.ir.graph import Graph, Tensor, rank
 from qpasses.ir.homes import Region, is_flow, regions
 from qpasses.ir.interchange import export_spliced
 from qpasses.ir.record import Record
@@ -32,16 +32,25 @@ def parts(whole: Simulated, pair: Pair) -> Sequence[Simulated]:
         return [whole]
     homes = regions(export_spliced(pair.integer))
     found = dict.fromkeys(homes.get(ours, ()) for ours in whole.codes)
-    made = [_part(whole, pair, homes, region) for region in found]
-    return [each for each in made if each.codes]
+    made = [_part(whole, pair, homes, each) for each in found if _comes_whole(each)]
+    return [each for each in made if each is not None and each.codes]
+
+
+def _comes_whole(region: Region) -> bool:
+    """Whether each tensor of a body is looked at in one piece for each iteration."""
+    return not any(label == "body" for _, label in region[:-1])
 
 
 def passing(graph: Graph, record: Record) -> Iterator[str]:
     """The tensors that enter bodies of ``graph``, or leave them, as they are in float."""
     for node in graph.nodes:
         for tensor in node.outputs if node.domain == FLOW else ():
-            if tensor.name not in record.tensors:
+            if tensor.name not in record.tensors and _is_tensor(tensor):
                 yield tensor.name
+
+
+def _is_tensor(tensor: Tensor) -> bool:
+    return tensor.dtype is not None and tensor.type == "tensor_type"
 
 
 @dataclass
@@ -78,7 +87,8 @@ class _Slice:
 
 def _part(
     whole: Simulated, pair: Pair, homes: Mapping[str, Region], region: Region
-) -> Simulated:
+) -> Simulated | None:
+    """What the tensors that ``region`` stores are made of; None where that is no tensors."""
     graph, known = whole.model.graph, pair.meanings.items()
     stored = [ours for ours in whole.codes if homes.get(ours, ()) == region]
     as_is = {each.real: ours for ours, each in known if not each.stored and ours in homes}
@@ -95,6 +105,8 @@ def _part(
     part.node.extend(found.nodes)
     part.initializer.extend(each for each in graph.initializer if each.name in found.read)
     part.input.extend(each for each in graph.input if each.name in found.read)
+    if any(not _is_tensor(pair.float_tensors[name]) for name in found.passed):
+        return None
     for name in sorted(found.passed):
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(pair.float_tensors[name].dtype))
         part.input.append(helper.make_tensor_value_info(name, kind, None))

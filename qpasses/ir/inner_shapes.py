@@ -1,6 +1,6 @@
 """Shapes inside of bodies, where ONNX's inference knows nothing of constants around them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import onnx
 
@@ -25,16 +25,18 @@ def with_inner_shapes(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
     if flat is inferred:
         return inferred
     flat.opset_import.append(onnx.helper.make_opsetid(FLOW, 1))
-    flat = infer(flat)
-    for _ in range(_ROUNDS):
-        assumed = _assumed(flat)
-        if assumed is flat:
-            break
-        flat = infer(assumed)
-        if wrong := _changing(flat):
-            flat = infer(_without(assumed, wrong))
-            break
-    return cut(flat)
+    flat, refused = infer(flat), set[str]()
+    while True:
+        found = flat
+        for _ in range(_ROUNDS):
+            assumed = _assumed(found, refused)
+            if assumed is found:
+                break
+            found = infer(assumed)
+        wrong = {*_changing(found)} - refused
+        if not wrong:
+            return cut(found)
+        refused |= wrong
 
 
 Shape = tuple[int | str, ...]
@@ -52,18 +54,27 @@ def _shapes(model: onnx.ModelProto) -> dict[str, Shape]:
     return found
 
 
-def _assumed(flat: onnx.ModelProto) -> onnx.ModelProto:
-    """``flat`` with shapes of what bodies are given and give; itself if none is new."""
+def _assumed(flat: onnx.ModelProto, refused: Container[str]) -> onnx.ModelProto:
+    """``flat`` with shapes of what bodies are given and give; itself if none is new.
+
+    ``refused``: states that an iteration leaves otherwise.
+    """
     known, found = _shapes(flat), dict[str, Shape]()
     for node in filter(is_flow, flat.graph.node):
-        ends = _alike(node)
-        if not ends or node.output[0] in known:
-            continue
-        shapes = {known.get(name) for name in ends}
-        first = shapes.pop()
-        if first is not None and not shapes:
-            found[node.output[0]] = first
+        name, shapes = node.output[0], {known.get(each) for each in _alike(node)}
+        first = shapes.pop() if len(shapes) == 1 else None
+        if (
+            first is not None
+            and name not in refused
+            and _fixed(first) > _fixed(known.get(name))
+        ):
+            found[name] = first
     return _with_shapes(flat, found) if found else flat
+
+
+def _fixed(shape: Shape | None) -> int:
+    """How many sizes are numbers; -1 for a shape that is not known."""
+    return -1 if shape is None else sum(isinstance(size, int) for size in shape)
 
 
 def _alike(node: onnx.NodeProto) -> Sequence[str]:
@@ -95,18 +106,4 @@ def _with_shapes(flat: onnx.ModelProto, shapes: dict[str, Shape]) -> onnx.ModelP
                     kind.shape.dim.add(dim_value=size)
                 else:
                     kind.shape.dim.add(dim_param=size)
-    return made
-
-
-def _without(flat: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    """``flat`` without the shapes of these states, and of all that a body makes of them."""
-    wrong = {*names}
-    for node in flat.graph.node:
-        if wrong & {*node.input}:
-            wrong |= {*node.output}
-    made = onnx.ModelProto()
-    made.CopyFrom(flat)
-    for value in made.graph.value_info:
-        if value.name in wrong:
-            value.type.tensor_type.ClearField("shape")
     return made

@@ -117,7 +117,7 @@ def _counts(graph: onnx.GraphProto, known: _Known) -> Iterator[tuple[str, int | 
             continue
         for body in _bodies(node):
             around = known.inside(body)
-            if node.op_type == "If":
+            if node.op_type != "Scan":
                 yield from _counts(body, around)
             else:
                 yield from ((each.name, _count(each, around)) for each in _multiplying(body))
@@ -132,6 +132,8 @@ def _iterated(graph: onnx.GraphProto, known: _Known, times: int) -> Iterator[tup
                 continue
             runs = times * (_runs(node, known) or 0)
             yield from ((each.name, runs) for each in body.node)
+            if node.op_type == "Loop":
+                yield from _iterated(body, known.inside(body), runs)
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:

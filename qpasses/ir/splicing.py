@@ -26,7 +26,7 @@ def spliced(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with one graph; itself if there is no body to splice.
 
     Names are told apart. A node whose bodies draw random numbers, in each iteration others,
-    stays as it is; so does what is inside of a Loop or Scan.
+    stays as it is; so does one that is inside of a Scan.
     """
     if not any(map(may_splice, model.graph.node)):
         return model
@@ -67,11 +67,11 @@ class _Splicer:
         self._known = {value.name for value in (*graph.value_info, *graph.output)}
 
     def nodes(
-        self, graph: GraphProto, names: Mapping[str, str], within: str, in_loop: bool
+        self, graph: GraphProto, names: Mapping[str, str], within: str, in_scan: bool
     ) -> Iterator[NodeProto]:
         """The nodes of ``graph``, which stands ``within``, its tensors called as in ``names``.
 
-        ``in_loop``: it is the body of one, or of an If there.
+        ``in_scan``: it is the body of one, whose iterations all have to give alike sizes.
         """
         idle = _idle_names(graph) if within else {}
         begin = "" if graph.name == within.rstrip("/") else within  # it was cut: names stay
@@ -82,7 +82,7 @@ class _Splicer:
             if within:
                 given = copy.name or copy.op_type
                 copy.name = fresh(begin + given, self._nodes)
-            if in_loop or not may_splice(node):
+            if in_scan or not may_splice(node):
                 yield copy
             else:
                 copy.name = copy.name or fresh(copy.op_type, self._nodes)
@@ -132,7 +132,7 @@ class _Splicer:
             way = {"axis": _at(given, "scan_input_axes", place)}
             way |= {"direction": _at(given, "scan_input_directions", place)}
             yield _made(ELEMENT, node, place, [source], [name], way)
-        yield from self.nodes(body, names, inside(node.name, "body"), True)
+        yield from self.nodes(body, names, inside(node.name, "body"), not is_loop)
         found = _ends(body, names)
         goes_on, found = found[: int(is_loop)], found[int(is_loop) :]
         values = [*body.output][int(is_loop) :]
