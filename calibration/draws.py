@@ -167,6 +167,12 @@ def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Node
                 yield from all_nodes(attribute.g)
 
 
+def draws_anew(node: onnx.NodeProto) -> bool:
+    """Whether what ``node`` gives may be other numbers in each run."""
+    is_training = node.op_type == "Dropout" and len(node.input) > _TRAINING
+    return node.op_type in DRAWN or is_training
+
+
 def _draws(node: onnx.NodeProto, version: int) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False

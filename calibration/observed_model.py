@@ -45,7 +45,7 @@ so costs onnxruntime a time that is quadratic in their number: 35 s for 20,000 C
 
 _DOMAIN = "qpasses"
 _DESK = "the tally's desk"
-_DONE = "all is observed"
+_DONE = "(all is observed)"
 
 
 class ObservedModel(ABC):

@@ -17,6 +17,7 @@ from calibration.draws import all_nodes, settled
 from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import handed_over, held_in_place, of_products, put_apart
+from calibration.revealed import revealed
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError, UsageError
@@ -104,7 +105,9 @@ class Session:
         are in a file. What a model in memory draws is the same in each run.
         """
         if isinstance(model, onnx.ModelProto):
-            model = settled(model)
+            whole = revealed(model, outputs)
+            outputs = outputs if whole is model else ()
+            model = settled(whole)
         options = ort.SessionOptions()
         options.log_severity_level = _FATAL
         options.intra_op_num_threads = threads

@@ -19,7 +19,7 @@ from qpasses.emit.standard import emit_standard
 from qpasses.evidence.choose_bodies import choose_bodies
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.ir.graph import Graph
-from qpasses.ir.interchange import is_tensor, prepared_model
+from qpasses.ir.interchange import inside_bodies, is_tensor, prepared_model
 from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress, no_progress
@@ -66,6 +66,7 @@ from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.place.unit_ranges import with_unit_ranges
+from qpasses.place.untaken import leave_untaken
 from qpasses.place.words import NO_WORDS, Words
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
@@ -205,6 +206,8 @@ def calibrated(state: State) -> State:
         if not leave_infinite(graph, unknown, state.samples, context):
             raise
         return calibrated(state)
+    if leave_untaken(graph, found, context):
+        return calibrated(replace(state, ranges=found))
     return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)
 
 
@@ -284,7 +287,8 @@ def _free(state: State) -> FreeChannels | None:
         return None
     graph, plan = state.graph, state.plan
     stepped = {name for name, method in state.ranges.methods.items() if method == STEPS}
-    return free_channels(graph, plan, stepped | state.kept.keys(), state.context)
+    apart = stepped | state.kept.keys() | inside_bodies(graph)
+    return free_channels(graph, plan, apart, state.context)
 
 
 def _seen(state: State) -> Seen | None:
@@ -311,7 +315,7 @@ def _expected(state: State) -> Expected:
     if how == "auto" and not len(state.held_back):
         return Expected(reason=TOO_FEW)
     others = state.samples.without({*state.ranges.skipped, *state.held_back.names})
-    matrices = real_weights(state.plan, context).keys()
+    matrices = real_weights(state.plan, context).keys() - inside_bodies(state.graph)
     return expect(state.graph, matrices, how, others, context.sizes, state.progress)
 
 

@@ -23,6 +23,7 @@ from calibration.pieces import Parts
 from qpasses.analysis.kept import Kept
 from qpasses.analysis.piece import Piece, Values
 from qpasses.analysis.regions import regions_of
+from qpasses.analysis.whole_bodies import with_bodies_whole
 from qpasses.checking.meaning import Pair
 from qpasses.checking.simulated import Cut, cut_at_stored, given_name
 from qpasses.ir.record import AnyQuantization, ChannelQuantization
@@ -128,7 +129,10 @@ class Worlds:
     """
 
     def __init__(self, pair: Pair, outputs: Sequence[str]) -> None:
-        ours, theirs = cut_at_stored(pair), cut_at_stored(pair, of_integers=False)
+        ours, theirs = (
+            with_bodies_whole(cut_at_stored(pair, is_on), pair, is_on)
+            for is_on in (True, False)
+        )
         self.outputs = {n: given_name(n) if n in ours.stored else n for n in outputs}
         self.steps = _in_order([*_steps(pair, ours, theirs, {*self.outputs.values()})])
         known = {name for step in self.steps for name in step.writes}

@@ -13,6 +13,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.row_blocks import blocks
 from qpasses.checking.known import NOTHING, Known
 from qpasses.checking.sizes import sizes_of
+from qpasses.ir.flow import FLOW
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, is_graph
 from qpasses.ir.record import (
     AnyQuantization,
@@ -46,7 +47,8 @@ class Pair:
     """An integer graph and the float graph it is to compute, with what is known so far.
 
     ``known``: what the original says itself, if it is quantized. ``meanings`` are by the name
-    of a tensor of the integer graph. ``operands``: the constants that a record may say the
+    of a tensor of the integer graph. ``times``: how often a float node of an iteration runs.
+    ``operands``: the constants that a record may say the
     scale of. ``raised``: by float node, the channels whose weights have a wider scale because
     of their bias.
     """
@@ -59,6 +61,7 @@ class Pair:
     meanings: dict[str, Meaning] = field(default_factory=dict)
     operands: set[str] = field(default_factory=set)
     raised: dict[str, list[int]] = field(default_factory=dict)
+    times: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def float_nodes(self) -> Mapping[str, Node]:
@@ -244,8 +247,8 @@ _ROUNDED = ("IntConv", "IntConvPerChannel", "IntGemm")
 
 
 def is_standard(node: Node) -> bool:
-    """Whether ONNX itself defines its op."""
-    return node.domain in (None, "", "ai.onnx")
+    """Whether ONNX itself defines its op, or it stands for a value of one with bodies."""
+    return node.domain in (None, "", "ai.onnx", FLOW)
 
 
 def is_integer(node: Node) -> bool:

@@ -15,6 +15,7 @@ from calibration.inputs import Feed
 from calibration.memory import give_back
 from calibration.pieces import loaded
 from qpasses.checking.simulated import Simulated
+from qpasses.checking.simulated_bodies import iterations
 from qpasses.ir.record import Record
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -116,29 +117,42 @@ class Simulation:
 
     def __init__(
         self,
-        simulated: Simulated,
+        simulated: Sequence[Simulated],
         allowed: Mapping[str, int],
         others: Sequence[onnx.ModelProto] = (),
     ) -> None:
-        self._simulated, self._allowed = simulated, allowed
-        self._session = Session(simulated.model, optimize=False, in_place=False)
-        let_go(simulated.model, others)
-        give_back(weight_bytes(simulated.model))
+        self._allowed = allowed
+        self._parts = [(each, self._loaded(each.model, others)) for each in simulated]
+        self._compared = set[str]()
         self._samples = self._total = self._unlike = self._largest = 0
         self.problem = ""
+
+    def _loaded(self, model: onnx.ModelProto, others: Sequence[onnx.ModelProto]) -> Session:
+        session = Session(model, optimize=False, in_place=False)
+        let_go(model, others)
+        give_back(weight_bytes(model))
+        return session
 
     def compare(self, feed: Feed, codes: Tensors, sample: str) -> None:
         """Count the ``codes`` that are others in float arithmetic, on ``feed``."""
         self._samples += 1
-        given = {name: codes[ours] for ours, name in self._simulated.given.items()}
-        names = self._simulated.codes
+        for simulated, session in self._parts:
+            for iteration in iterations(simulated, codes):
+                self._compare(simulated, session, feed, iteration, sample)
+
+    def _compare(
+        self, simulated: Simulated, session: Session, feed: Feed, codes: Tensors, sample: str
+    ) -> None:
+        given = {name: codes[ours] for ours, name in simulated.given.items()}
+        names = simulated.codes
         if not names:
             return
-        wanted = {value.name for value in self._simulated.model.graph.input}
+        wanted = {value.name for value in simulated.model.graph.input}
         real = {name: values for name, values in feed.items() if name in wanted}
         made = {name: np.zeros(0, np.float32) for name in wanted - real.keys() - given.keys()}
-        expected = self._session.run(list(names.values()), {**real, **made, **given})
+        expected = session.run(list(names.values()), {**real, **made, **given})
         for name, other in zip(names, expected, strict=True):
+            self._compared.add(name)
             apart = np.abs(codes[name].astype(np.int32) - other.astype(np.int32))
             largest = int(apart.max(initial=0))
             self._total += apart.size
@@ -153,7 +167,7 @@ class Simulation:
         """``checks.qdq`` of a report."""
         return {
             "samples": self._samples,
-            "tensors": len(self._simulated.codes),
+            "tensors": len(self._compared),
             "codes": self._total,
             "codes_differing": self._unlike,
             "max_lsb": self._largest,

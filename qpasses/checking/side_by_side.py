@@ -17,6 +17,7 @@ from opsets.op import Flavour
 from qpasses.checking.reference import reference_runs
 from qpasses.checking.running_ahead import Ahead
 from qpasses.checking.sample_runs import Tensors, Watched
+from qpasses.checking.simulated_bodies import passing
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges
 from qpasses.load.arguments import Source
@@ -75,6 +76,11 @@ class SideBySide:
         written = [tensor.name for node in self._read.graph.nodes for tensor in node.outputs]
         return [name for name in written if name in self._read.record.tensors]
 
+    @property
+    def _inside(self) -> Sequence[str]:
+        """What is looked at on some samples: it is stored, or passes to a body as it is."""
+        return [*self.stored, *passing(self._read.graph, self._read.record)]
+
     def session(self) -> Session:
         """The integer model as it is. Raises ModelError if onnxruntime cannot load it."""
         if self._session is None:
@@ -121,7 +127,7 @@ class SideBySide:
 
     def _watched(self, bodies: Flavour | Mapping[str, str]) -> Watched:
         model, is_beside = self._with(bodies), not self._is_held
-        return Watched(model, self.stored, self._read.record, is_beside)
+        return Watched(model, self._inside, self._read.record, is_beside)
 
     def _ahead(self, items: Iterable[Item]) -> Iterator[Item]:
         if self._is_held:

@@ -5,7 +5,7 @@ so that a code that differs is of the nodes right before it.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,16 @@ from qpasses.ir.stages import RECURRENT
 
 @dataclass(frozen=True)
 class Simulated:
-    """A Q/DQ model; by stored tensor of the integer graph, input and output for its codes."""
+    """A Q/DQ model; by stored tensor of the integer graph, input and output for its codes.
+
+    ``given``: inputs for what enters a body as it is too. ``iterated``: if it runs once for
+    each iteration, the rank of each tensor, of the integer graph, that has values in each.
+    """
 
     model: onnx.ModelProto
     given: Mapping[str, str]
     codes: Mapping[str, str]
+    iterated: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def cut_at_stored(pair: Pair, of_integers: bool = True) -> Cut:
 
     Constants that are stored are those of the integer graph, or ``of_integers`` is false.
     """
-    model = prepared_model(pair.real)
+    model = prepared_model(pair.real, are_apart=False)
     graph = model.graph
     known = {name for node in graph.node for name in node.output}
     known |= {value.name for value in graph.input}
@@ -290,6 +295,11 @@ def given_name(name: str) -> str:
 
 def _codes(name: str) -> str:
     return f"{name}::codes"
+
+
+def written_as(codes: str) -> str:
+    """The float tensor of which the model gives ``codes``."""
+    return codes.removesuffix(_codes(""))
 
 
 def _own(name: str) -> str:

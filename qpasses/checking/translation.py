@@ -8,6 +8,7 @@ from the float graph. Nothing of what made the graph is asked.
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from qpasses.checking.known import NOTHING, Known
@@ -82,15 +83,17 @@ def check(
     excluded: Container[str] = (),
     unlisted: Container[str] = (),
     known: Known = NOTHING,
+    times: Mapping[str, int] = MappingProxyType({}),
     advance: Advance = no_advance,
 ) -> Checked:
     """Check ``integer`` against ``real``, the float graph as prepared.
 
     ``about`` holds what the integer model says of itself, ``excluded`` the float nodes that
     the user wanted in float, ``unlisted`` those that only others may take in, ``known`` what a
-    quantized original says of its tensors. ``advance`` is called before each node.
+    quantized original says of its tensors, ``times`` how often float nodes of iterations run.
+    ``advance`` is called before each node.
     """
-    pair = Pair(integer, record, settings, real, known)
+    pair = Pair(integer, record, settings, real, known, times=times)
     found = list(read_inputs(pair))
     claims: dict[str, list[Node]] = {}
     heads: dict[str, list[Node]] = {}

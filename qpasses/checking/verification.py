@@ -24,6 +24,7 @@ from qpasses.checking.rules.check_file import unlike_file
 from qpasses.checking.sample_runs import BothBodies, Simulation, differences
 from qpasses.checking.side_by_side import SideBySide
 from qpasses.checking.simulated import Simulated, simulated
+from qpasses.checking.simulated_bodies import parts
 from qpasses.checking.translation import Checked, check
 from qpasses.emit.overloads import changed_bodies
 from qpasses.evidence.compiled_probe import probe_compiled
@@ -57,7 +58,7 @@ class Verification:
     ``record`` is what the file says of itself, with the multiply-accumulates of the float
     model. ``unchecked``: what could not be checked, for want of the float model or samples.
     ``fast``: by node, the onnxruntime body that is right to run. ``simulated``: the Q/DQ
-    graph, if the integer graph is that of the float model.
+    graph, or its parts, if the integer graph is that of the float model.
     """
 
     graph: Graph
@@ -70,7 +71,7 @@ class Verification:
     unchecked: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     fast: Mapping[str, str] = field(default_factory=dict)
-    simulated: Simulated | None = None
+    simulated: Sequence[Simulated] | None = None
     random_data: bool = False
 
 
@@ -168,7 +169,7 @@ def _compare(
     result.record = replace(read.record, macs=checked.macs)
     found += _unlike_macs(read, checked.macs)
     if not checked.differences:
-        result.simulated = simulated(checked.pair)
+        result.simulated = parts(simulated(checked.pair), checked.pair)
     differences = [*checked.differences, *unlike_file(read.model, real.opset)]
     result.checks["float_graph"] = {
         "nodes": len(read.graph.nodes),
@@ -212,9 +213,8 @@ def compared(
         ) from error
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
-    checked = check(
-        read.graph, read.record, read.settings, read.about, real, *left, known, advance
-    )
+    given = read.graph, read.record, read.settings, read.about, real
+    checked = check(*given, *left, known, context.times, advance)
     return replace(checked, macs=context.record.macs)
 
 
@@ -357,7 +357,7 @@ def _run_samples(
 ) -> None:
     """Float against integer, the file and both bodies, the Q/DQ graph."""
     simulation = None
-    if result.simulated:
+    if result.simulated is not None:
         allowed = _allowed(read, result.evidence)
         others = read.model, original.model, original.reference
         simulation = Simulation(result.simulated, allowed, others)

@@ -6,8 +6,9 @@ from opsets.op import DOMAIN
 from qpasses.emit.lay_out import laid_out
 from qpasses.emit.overloads import bodies_of, functions_of
 from qpasses.emit.provenance import Provenance, sign
+from qpasses.ir.cutting import cut
 from qpasses.ir.graph import Graph
-from qpasses.ir.interchange import export_graph
+from qpasses.ir.interchange import export_spliced
 from qpasses.ir.metadata import edge_entries, note, orders_entry
 from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import Record
@@ -25,7 +26,7 @@ def emit_integer(
     if channels_last:
         graph = laid_out(graph, record)
     bodies = bodies_of(graph, record)
-    model = export_graph(graph)
+    model = export_spliced(graph)
     opset = next(o.version for o in model.opset_import if o.domain == "")
     model.ir_version = IR_VERSION
     for node in model.graph.node:
@@ -83,7 +84,7 @@ def emit_integer(
         kept = [name for name in record.kept if name in present]
         note(model.metadata_props, kept=kept)
     sign(model, provenance)
-    return model
+    return cut(model)
 
 
 def _ends(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

@@ -8,10 +8,12 @@ from opsets.op import DOMAIN, Body, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import constants_of, laid_body
 from qpasses.evidence.prove import proved_body
+from qpasses.ir.cutting import cut
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import Record
+from qpasses.ir.splicing import spliced
 from qpasses.load.restore_order import restore_order
 
 Bodies = dict[str, tuple[str, Body]]
@@ -39,7 +41,7 @@ def with_bodies(
     ``model``, where they have been read.
     """
     copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy.CopyFrom(spliced(model))
     graph, record = known or _read(model)
     bodies = bodies_of(graph, record)
     for node in (each for each in graph.nodes if each.name in bodies):
@@ -53,11 +55,11 @@ def with_bodies(
     del copy.functions[:]
     opset = next(o.version for o in copy.opset_import if o.domain == "")
     copy.functions.extend(functions_of(bodies, opset))
-    return copy
+    return cut(copy)
 
 
 def _read(model: onnx.ModelProto) -> tuple[Graph, Record]:
-    graph, record = import_graph(model), read_record(model)[0]
+    graph, record = import_graph(model), read_record(spliced(model))[0]
     restore_order(graph, record)
     return graph, record
 
@@ -91,7 +93,7 @@ def changed_bodies(model: onnx.ModelProto, graph: Graph, record: Record) -> list
     called = {n: body.overload for n, (_, body) in bodies_of(graph, record).items()}
     problems = [
         f"node {node.name!r} calls body {node.overload!r}, expected {called[node.name]!r}"
-        for node in model.graph.node
+        for node in spliced(model).graph.node
         if called.get(node.name, node.overload) != node.overload
     ]
     for key in sorted(wanted.keys() | given.keys()):

@@ -30,6 +30,7 @@ def summarize(
         label = node.op if kind(node) is not Kind.FLOAT else f"{node.op} (float)"
         by_op[label] = by_op.get(label, 0) + 1
     floats = [node for node in graph.nodes if kind(node) is Kind.FLOAT]
+    products = [node for node in graph.nodes if node.op in _PRODUCTS]
     macs = sum(record.macs.values())
     known = [each for each in evidence if each.name in record.nodes]
     in_fast = [each for each in known if each.body.startswith("onnxruntime")]
@@ -53,6 +54,7 @@ def summarize(
         "macs": macs,
         "macs_not_counted": sorted(
             {n.op for n in floats if n.op in MULTIPLYING and n.name not in record.macs}
+            | {node.op for node in products if not record.nodes[node.name].macs}
         ),
         "nodes": dict(sorted(by_op.items())),
         "channels": sum(each.channels for each in evidence),
@@ -66,6 +68,10 @@ def summarize(
         },
         "raised_weight_scales": record.raised_weight_scales,
     }
+
+
+_PRODUCTS = frozenset({"IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul"})
+"""Ops of domain qpasses that hold multiply-accumulates."""
 
 
 def float_nodes(graph: Graph, record: Record, unfinished: str = "") -> list[dict[str, str]]:

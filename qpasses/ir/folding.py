@@ -3,6 +3,7 @@
 import numpy as np
 
 from calibration.draws import DRAWN
+from qpasses.ir.flow import CARRIED_OUT, FLOW, JOINED
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -22,7 +23,7 @@ def fold_constants(graph: Graph) -> bool:
     """Compute what depends on no input; shapes too, where they are known.
 
     A branch that is always taken takes the place of its If; whether there was one, of whose
-    tensors little is known.
+    tensors little is known, or a state that no iteration changes.
     """
     _fold(graph)
     has_taken = False
@@ -64,7 +65,12 @@ def _fold_nodes(graph: Graph) -> None:
 
 
 def _draws(node: Node) -> bool:
-    """Whether its results, or those of a node of its bodies, are others in each run."""
+    """Whether its results, or those of a node of its bodies, are others in each run.
+
+    Or in each iteration.
+    """
+    if node.domain == FLOW:
+        return True
     bodies = [each for each in node.attrs.values() if is_graph(each)]
     is_training = node.op == "Dropout" and len(node.inputs) > 2
     return node.op in DRAWN or is_training or any(_draws(n) for g in bodies for n in g.nodes)
@@ -114,13 +120,40 @@ def _take_branches(graph: Graph, whole: Graph) -> bool:
                 name = f"{node.name or node.op}_{outside.name}"
                 made.append(Node("Identity", name, {}, [inside], [outside]))
         graph.nodes[place:place] = made
-    return bool(found) or any(inner)
+    settled = _settle_joined(graph), _settle_states(graph)
+    return any(settled) or bool(found) or any(inner)
+
+
+def _settle_joined(graph: Graph) -> bool:
+    """Let the results of each spliced If of a constant be those of one branch."""
+    found = [node for node in graph.nodes if node.op == JOINED and _is_known(node)]
+    for node in found:
+        condition, then, other = node.inputs
+        taken = then if np.asarray(condition.values).item() else other
+        node.op, node.domain, node.attrs, node.inputs = "Identity", None, {}, [taken]
+    return bool(found)
+
+
+def _settle_states(graph: Graph) -> bool:
+    """Let what iterations leave as they find it be read as it is outside: weights are so."""
+    found = [n for n in graph.nodes if n.op == CARRIED_OUT and n.inputs[0] is n.inputs[1]]
+    for node in found:
+        start = node.inputs[1].inputs[0]
+        given = start.inputs[0]
+        for each in (start, node):
+            each.op, each.domain, each.attrs, each.inputs = "Identity", None, {}, [given]
+    return bool(found)
+
+
+def _is_known(node: Node) -> bool:
+    condition = constant(node.inputs[0])
+    return condition is not None and condition.size == 1
 
 
 def _branch_taken(node: Node) -> Graph | None:
-    condition = constant(node.inputs[0]) if node.op == "If" else None
-    if condition is None or condition.size != 1:
+    if node.op != "If" or not _is_known(node):
         return None
+    condition = np.asarray(node.inputs[0].values)
     return node.attrs["then_branch" if condition.item() else "else_branch"]
 
 

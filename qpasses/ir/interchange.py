@@ -1,6 +1,6 @@
 """From an ONNX model to a graph and back, without what onnx-graphsurgeon loses on the way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -22,10 +22,14 @@ from calibration.held_weights import (
     weight_bytes,
 )
 from calibration.memory import give_back
+from qpasses.ir.cutting import cut
+from qpasses.ir.flow import FLOW
 from qpasses.ir.graph import STORING, Graph, Taken, Tensor, fresh, names
+from qpasses.ir.homes import regions
 from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.order import tidy
 from qpasses.ir.runtime import IR_VERSION
+from qpasses.ir.splicing import spliced
 
 _number_tensor = onnx_exporter.constant_to_onnx_tensor
 
@@ -53,11 +57,13 @@ onnx_exporter.constant_to_onnx_tensor = _constant_tensor
 def import_graph(model: onnx.ModelProto) -> Graph:
     """The graph of ``model`` without its functions, in topological order, names unique.
 
+    What its bodies compute is in it too: see flow.py.
     graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
     """
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     del plain.functions[:]
+    plain = spliced(plain)
     _write_types(plain)
     graph = gs.import_onnx(plain)
     _take_held(graph)
@@ -72,6 +78,11 @@ def import_graph(model: onnx.ModelProto) -> Graph:
 
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
+    return cut(export_spliced(graph))
+
+
+def export_spliced(graph: Graph) -> onnx.ModelProto:
+    """The same, bodies not yet apart."""
     with _held(graph):
         model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
     ends = [*model.graph.input, *model.graph.output]
@@ -89,12 +100,30 @@ def export_graph(graph: Graph) -> onnx.ModelProto:
     return model
 
 
-def prepared_model(graph: Graph) -> onnx.ModelProto:
-    """The float graph as a model that onnxruntime loads; what is stored is not rounded."""
-    model = export_graph(graph)
+def inside_bodies(graph: Graph) -> Set[str]:
+    """The nodes that stand in a body, and the tensors that they write, by name."""
+    if not any(node.domain == FLOW for node in graph.nodes):
+        return frozenset()
+    homes = regions(export_spliced(graph))
+    return {
+        name
+        for node in graph.nodes
+        for tensor in node.outputs
+        if homes.get(tensor.name)
+        for name in (node.name, tensor.name)
+    }
+
+
+def prepared_model(graph: Graph, are_apart: bool = True) -> onnx.ModelProto:
+    """The float graph as a model that onnxruntime loads; what is stored is not rounded.
+
+    Bodies are not ``are_apart``: it is spliced, and does not load if there are any.
+    """
+    model = export_spliced(graph)
     for node in model.graph.node:
         if node.domain == STORING:
             node.op_type, node.domain = "Identity", ""
+    model = cut(model) if are_apart else model
     model.ir_version = IR_VERSION
     give_back(weight_bytes(model))
     return model

@@ -1,6 +1,6 @@
 """Multiply-accumulates per node and sizes of tensors, for the sizes of a real sample."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.rewriting import Context
 from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes
+from qpasses.ir.splicing import may_splice
 
 MULTIPLYING = frozenset(
     {
@@ -47,8 +48,13 @@ def measure(graph: Graph, context: Context) -> None:
     known = _Known({**known.sizes, **context.sizes}, known.scalars)
     if _carry_sizes(model, known):
         sized = infer_shapes(model).graph
-    counts = {node.name: _count(node, known) for node in _multiplying(sized)}
-    context.record.macs = {n: count for n, count in counts.items() if count is not None}
+    once = dict(_counts(sized, known))
+    context.times = dict(_iterated(sized, known, 1))
+    context.record.macs = {
+        name: count * context.times.get(name, 1)
+        for name, count in once.items()
+        if count is not None and (not count or context.times.get(name, 1))
+    }
 
 
 def _dims(value: onnx.ValueInfoProto) -> list[int] | None:
@@ -100,6 +106,40 @@ def _multiplying(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     return [node for node in graph.node if node.op_type in MULTIPLYING]
 
 
+def _counts(graph: onnx.GraphProto, known: _Known) -> Iterator[tuple[str, int | None]]:
+    """The multiply-accumulates of each node of ``graph``, run once.
+
+    Those of bodies for themselves where these are spliced.
+    """
+    for node in _multiplying(graph):
+        if not may_splice(node):
+            yield node.name, _count(node, known)
+            continue
+        for body in _bodies(node):
+            around = known.inside(body)
+            if node.op_type != "Scan":
+                yield from _counts(body, around)
+            else:
+                yield from ((each.name, _count(each, around)) for each in _multiplying(body))
+
+
+def _iterated(graph: onnx.GraphProto, known: _Known, times: int) -> Iterator[tuple[str, int]]:
+    """How often each node of an iteration runs, those of ``graph`` so many ``times``."""
+    for node in (each for each in graph.node if may_splice(each)):
+        for body in _bodies(node):
+            if node.op_type == "If":
+                yield from _iterated(body, known.inside(body), times)
+                continue
+            runs = times * (_runs(node, known) or 0)
+            yield from ((each.name, runs) for each in body.node)
+            if node.op_type == "Loop":
+                yield from _iterated(body, known.inside(body), runs)
+
+
+def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    return [each.g for each in node.attribute if each.HasField("g")]
+
+
 def _count(node: onnx.NodeProto, known: _Known) -> int | None:
     """The multiply-accumulates of a node; None where they are not known."""
     counter = _COUNTERS.get(node.op_type)
@@ -137,13 +177,10 @@ def _of_branches(node: onnx.NodeProto, known: _Known) -> int | None:
     return max(found) if len(found) == len(counts) else None
 
 
-def _of_loop(node: onnx.NodeProto, known: _Known) -> int | None:
-    body = _attributes(node)["body"]
-    inner = known.inside(body).sizes
-    carried = zip(body.input[2:], body.output[1:], strict=False)
-    if any(inner.get(a.name) != inner.get(b.name) for a, b in carried):
-        return None  # sizes that grow
-    return _times(_of_graph(body, known), _trips(node, body, known))
+def _of_iterations(node: onnx.NodeProto, known: _Known) -> int | None:
+    """Of all iterations of a Loop or Scan."""
+    runs = _runs(node, known)
+    return None if runs is None else _times(_of_graph(_attributes(node)["body"], known), runs)
 
 
 def _carry_sizes(model: onnx.ModelProto, known: _Known) -> bool:
@@ -162,12 +199,22 @@ def _carry_sizes(model: onnx.ModelProto, known: _Known) -> bool:
     return bool(loops)
 
 
-def _of_scan(node: onnx.NodeProto, known: _Known) -> int | None:
+def _runs(node: onnx.NodeProto, known: _Known) -> int | None:
+    """How often the body of a Loop or Scan runs; None if that is not known.
+
+    Nor where what a Loop carries grows.
+    """
     given = _attributes(node)
-    count = given["num_scan_inputs"]
-    sizes = known.sizes.get(node.input[-count])
-    axis = given.get("scan_input_axes", [0])[0]
-    return _times(_of_graph(given["body"], known), None if sizes is None else sizes[axis])
+    if node.op_type == "Scan":
+        sizes = known.sizes.get(node.input[-given["num_scan_inputs"]])
+        axis = given.get("scan_input_axes", [0])[0]
+        return None if sizes is None else sizes[axis]
+    body = given["body"]
+    inner = known.inside(body).sizes
+    carried = zip(body.input[2:], body.output[1:], strict=False)
+    if any(inner.get(a.name) != inner.get(b.name) for a, b in carried):
+        return None
+    return _trips(node, body, known)
 
 
 def _of_graph(graph: onnx.GraphProto, around: _Known) -> int | None:
@@ -215,8 +262,8 @@ _COUNTERS: Mapping[str, Callable[[onnx.NodeProto, _Known], int | None]] = {
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "MatMul"), _of_product),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _of_steps),
     "If": _of_branches,
-    "Loop": _of_loop,
-    "Scan": _of_scan,
+    "Loop": _of_iterations,
+    "Scan": _of_iterations,
 }
 """What counts the multiply-accumulates of an op; of other MULTIPLYING ops nothing does."""
 

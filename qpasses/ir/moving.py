@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from opsets.qpasses_v1.int_pad import MODES
+from qpasses.ir.flow import CARRIED, CARRIED_OUT, COLLECTED, ELEMENT, JOINED
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, constant, input_at, is_used, rank
 
 Span = tuple[int, int | None] | tuple[int, int, int]
 """The first place, the first place behind, and the step from one to the next."""
 
 _FIRST, _ALL, _AND_UPDATES = (0, 1), (0, None), (0, 3, 2)
+_BRANCHES, _STATES = (1, 3), (0, 2)
 
 
 def _always(_node: Node) -> bool:
@@ -118,14 +120,19 @@ class Movement:
 
 
 MOVING: Mapping[str, Movement] = {
+    CARRIED: Movement(),
+    CARRIED_OUT: Movement(data=_STATES),
+    COLLECTED: Movement(),
     "Compress": Movement(),
     "Concat": Movement(data=_ALL),
     "DepthToSpace": Movement(words=False, own=_has_known_blocks),
+    ELEMENT: Movement(),
     "Expand": Movement(),
     "Flatten": Movement(),
     "Gather": Movement(),
     "GatherElements": Movement(),
     "GatherND": Movement(),
+    JOINED: Movement(data=_BRANCHES),
     "MaxPool": Movement(words=False, own=_gives_codes_alone),
     "Pad": Movement(words=False, own=_adds_known_codes),
     "ReduceMax": Movement(words=False, own=_is_along_known_axes),
@@ -147,7 +154,7 @@ MOVING: Mapping[str, Movement] = {
     "Unsqueeze": Movement(),
     "Where": Movement(data=(1, 3), words=False, own=_always),
 }
-"""By op type, of domain ai.onnx, but for STORE."""
+"""By op type, of domain ai.onnx, but for STORE and what stands for control flow (flow.py)."""
 
 
 def moves(node: Node) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from opsets.errors import ModelError
+from qpasses.ir.flow import FLOW
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph
 
 
@@ -38,9 +39,10 @@ def drop_unread(graph: Graph) -> Before:
         tensor.inputs.clear()
     before = _written_before(graph)
     waiting = [id(writer) for tensor in graph.outputs for writer in tensor.inputs]
-    used = set(waiting)
+    used, together = set(waiting), _together(graph)
     while waiting:
-        for writer in before.get(waiting.pop(), ()):  # a body may give what is outside of it
+        key = waiting.pop()
+        for writer in (*before.get(key, ()), *together.get(key, ())):  # bodies read outside
             if writer not in used:
                 used.add(writer)
                 waiting.append(writer)
@@ -51,6 +53,18 @@ def drop_unread(graph: Graph) -> Before:
     if unread:
         graph.nodes = [node for node in graph.nodes if id(node) in used]
     return before
+
+
+def _together(graph: Graph) -> Before:
+    """Of each node that stands for a value of control flow those of its other values.
+
+    An iteration needs states that nothing reads in the end.
+    """
+    found: dict[str, list[int]] = {}
+    for node in graph.nodes:
+        if node.domain == FLOW:
+            found.setdefault(node.attrs["of"], []).append(id(node))
+    return {key: keys for keys in found.values() for key in keys}
 
 
 def _sort(graph: Graph, before: Before) -> None:

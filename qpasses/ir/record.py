@@ -346,11 +346,16 @@ class Record:
     states: list[list[int]] = field(default_factory=list)
 
     def as_onnx(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """What the file holds in tensor ``name``, its axes as ONNX has them."""
+        """What the file holds in tensor ``name``, its axes as ONNX has them.
+
+        Of iterations, stacked, those of each; what lies flat has no axes.
+        """
         order = self.orders.get(name)
-        if order is None:
+        stacked = 0 if order is None else values.ndim - len(order)
+        if order is None or stacked < 0:
             return values
-        return np.transpose(values, [order.index(axis) for axis in range(len(order))])
+        axes = [stacked + order.index(axis) for axis in range(len(order))]
+        return np.transpose(values, [*range(stacked), *axes])
 
 
 def digest_of(values: NDArray[Any]) -> str:

@@ -82,7 +82,8 @@ class States:
 class Context:
     """What passes share: settings, the nodes to leave alone, and the record they write.
 
-    ``sizes``: of each tensor where they are known on the first sample, by name. ``masks``:
+    ``sizes``: of each tensor where they are known on the first sample, by name. ``times``: how
+    often a node of an iteration runs then; 0 where that is not known. ``masks``:
     inputs of the graph that are taken to hold only 0 and 1. ``has_masks``: whether scores
     are selected that were added to. ``quantizable``: op types that can become integer; None
     where the user's wishes were held against them before. ``given``: what a model that is
@@ -93,6 +94,7 @@ class Context:
     selection: Selection = field(default_factory=Selection)
     record: Record = field(default_factory=Record)
     sizes: dict[str, list[int]] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
     _taken: Taken = field(default_factory=Taken)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
     _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)

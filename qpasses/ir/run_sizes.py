@@ -23,8 +23,11 @@ def run_sizes(
     Inputs are made up, twice: numbers from -1 to 1 and integers of 0, then nothing but 1. So
     the same is found by whoever asks, and what follows from numbers, not from sizes alone, is
     not known: other rows than these would be longer. Nor is a size of 0; a model that does not
-    run on such numbers says nothing.
+    run on such numbers says nothing. Of what bodies compute nothing is known this way.
     """
+    given = {value.name for value in (*model.graph.input, *model.graph.output)}
+    given |= {name for node in model.graph.node for name in node.output}
+    names = [name for name in names if name in given]
     feeds = [_made_up(model, inputs, is_rising) for is_rising in (True, False)]
     if not names or not all(feeds):
         return {}

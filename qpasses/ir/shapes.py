@@ -7,6 +7,7 @@ import onnx
 
 from calibration import Session
 from opsets.declaration import keeps_shape as keeps_shape
+from qpasses.ir.inner_shapes import with_inner_shapes
 from qpasses.ir.model_nodes import SIMPLIFIED, is_simplified, nodes_of
 from qpasses.ir.runtime import Arrays
 
@@ -112,6 +113,10 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
     What ONNX does not know of RMSNormalization it knows of LayerNormalization.
     """
+    return with_inner_shapes(model, _inferred)
+
+
+def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
     unknown = [index for index, node in enumerate(nodes_of(model)) if is_simplified(node)]
     if not unknown:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)

@@ -20,9 +20,10 @@ from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import PREFIX, read_record
-from qpasses.ir.model_nodes import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.record import NodeRecord, Record, scales_of
 from qpasses.ir.settings import Settings
+from qpasses.ir.splicing import spliced
 from qpasses.load.restore_order import restore_order
 
 
@@ -48,7 +49,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     Raises ModelError if it is no integer model of this tool, or its record is damaged.
     """
     try:
-        record, about = read_record(model)
+        record, about = read_record(spliced(model))
         unlike: Sequence[str] = ()
         graph = _imported(model)
         problem = _unrecorded(about) or _other_version(model) or _without(graph, record)
@@ -72,7 +73,7 @@ def claims_integers(model: onnx.ModelProto) -> bool:
 
     Its record may be damaged or gone; what ``--emit qdq`` writes is any tool's.
     """
-    if any(node.domain == DOMAIN for node in model.graph.node):
+    if any(node.domain == DOMAIN for node in nodes_of(model)):
         return True
     entries = {each.key: each.value for each in model.metadata_props}
     try:

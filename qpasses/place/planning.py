@@ -186,6 +186,8 @@ def _tie_ends(draft: _Draft, node: Node) -> None:
         draft.touched.update(tensor.name for tensor in [*node.inputs, *node.outputs])
     is_tie = moves(node) or not draft.context.target.tables
     ends = results(draft.graph, node) if moves(node) else node.outputs
+    if not ends:  # a state that nothing reads in the end is one scale all the same
+        ends = data_inputs(node)[:1]
     for tensor, end in product(data_inputs(node), ends):
         draft.reach.tie(tensor.name, end.name)
         pairs = draft.plan.ties if is_tie else draft.plan.clamps

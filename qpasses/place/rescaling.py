@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qpasses.ir.flow import CARRIED_OUT
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, add_node, new_tensor, producer
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import data_inputs
@@ -35,7 +36,7 @@ def unlike_edges(
 
     A node moves what its results are stored as; if these differ, what it reads is stored as,
     8 bits of it, which ``narrow`` says, where it has 16; but what is among ``words`` is moved
-    as it is.
+    as it is. What an iteration makes of a state is stored as the one that it finds.
     """
     found = []
     for node in graph.nodes:
@@ -45,6 +46,8 @@ def unlike_edges(
         written = [tensor.name for tensor in results(graph, node)]
         one = len({parameters[name] for name in written}) == 1
         first = written[0] if one or not read else data_inputs(node)[0].name
+        if node.op == CARRIED_OUT:  # an iteration leaves a state as the next one finds it
+            first = node.inputs[1].name
         moves_narrow = first in narrow and first not in words
         meaning = narrow[first] if moves_narrow else parameters[first]
         found += [

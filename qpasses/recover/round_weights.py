@@ -1,8 +1,8 @@
 """How the weights of a Q/DQ graph are rounded: as asked, or as held-back samples tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import filterfalse, groupby
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -13,6 +13,7 @@ from calibration import Samples
 from qpasses.evidence.bodies import constants_of
 from qpasses.ir.choices import WeightRounding
 from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import inside_bodies
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import Record, digest_of
 from qpasses.recover.judge import Decibels, Judge, gains
@@ -91,6 +92,11 @@ def _is_wide(matrix: Matrix) -> bool:
     return matrix.moment_bytes > WIDEST
 
 
+def _keeps_sums(matrix: Matrix, inner: Set[str]) -> bool:
+    """Whether nothing but its sums chooses the codes of a matrix; ``inner``: in bodies."""
+    return _is_wide(matrix) or matrix.node.name in inner
+
+
 UNROUNDED = "unrounded"
 """Weights in float: what no rounding gains more than."""
 
@@ -116,10 +122,11 @@ def _judged(
     if limit is not None:
         found[UNROUNDED] = limit
     nearest = kept = [each.codes for each in matrices]
+    inner = inside_bodies(graph)
     for way, times in _WAYS.items():
         if limit is None or not gains(highest, limit, times):
             break
-        if way == "second-order" and all(map(_is_wide, matrices)):
+        if way == "second-order" and all(_keeps_sums(each, inner) for each in matrices):
             break  # it would keep sums
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
@@ -155,14 +162,17 @@ def _round(
     """Round the nearest codes, which are stored, ``how`` it is said.
 
     By second order not the widest, whose moments and time grow with the square of what they
-    read, and more: they keep their sums.
+    read, and more: they keep their sums. So do those inside of bodies, which read samples one
+    iteration after the other, or not at all.
     """
     if how == "sum-preserving":
         for each in matrices:
             each.store(_with_kept_sums(each))
     elif how == "second-order":
-        _round(graph, "sum-preserving", [*filter(_is_wide, matrices)], samples, progress)
-        fitting = [*filterfalse(_is_wide, matrices)]
+        inner = inside_bodies(graph)
+        apart = [each for each in matrices if _keeps_sums(each, inner)]
+        _round(graph, "sum-preserving", apart, samples, progress)
+        fitting = [each for each in matrices if not _keeps_sums(each, inner)]
         _choose(graph, fitting, samples.spread(SAMPLES), progress)
 
 

@@ -89,7 +89,7 @@ BRANCHES = """
 @pytest.fixture(scope="module")
 def branched():
     original = between(BRANCHES, zero=np.float32(0))
-    return original, quantize(original, FEEDS).model
+    return original, quantize(original, FEEDS, nodes_to_exclude=["choice/.*"]).model
 
 
 def test_functions_of_single_numbers_are_those_that_tables_are_made_of():
@@ -138,7 +138,7 @@ def test_a_change_in_a_branch_is_found(branched):
     changed = copy_of(made)
     inputs = branch_of(changed, "then_branch").node[2].input
     inputs[0], inputs[1] = inputs[1], inputs[0]
-    assert "inside" in refused(changed, original)
+    assert "'choice/then/c'" in refused(changed, original)
 
 
 def shadow(made):
@@ -231,11 +231,10 @@ def test_a_branch_without_nodes_is_compared():
     made = quantize(original, FEEDS).model
     assert problems(made, original, FEEDS) == []
     changed = copy_of(made)
-    for branch in ("then_branch", "else_branch"):
-        for tensor in branch_of(changed, branch).initializer:
-            tensor.CopyFrom(numpy_helper.from_array(np.float32(4), tensor.name))
-        for node in branch_of(changed, branch).node:
-            node.attribute[0].t.CopyFrom(numpy_helper.from_array(np.float32(4)))
+    given = branch_of(changed, "then_branch").node[0].input[0]
+    tensor = next(each for each in changed.graph.initializer if each.name == given)
+    values = numpy_helper.to_array(tensor)
+    tensor.CopyFrom(numpy_helper.from_array(values + values.dtype.type(1), tensor.name))
     assert changed != made and refused(changed, original)
 
 

@@ -329,7 +329,7 @@ def test_a_constant_with_two_roles_is_refused():
 def test_nothing_lies_otherwise_beside_bodies(laid):
     copy = copied(laid)
     body = onnx.helper.make_graph(
-        [onnx.helper.make_node("Identity", ["x"], ["inner"])],
+        [onnx.helper.make_node("RandomUniform", [], ["inner"], shape=[1])],
         "body",
         [],
         [onnx.helper.make_tensor_value_info("inner", 1, None)],

@@ -22,14 +22,19 @@ from qpasses.ir.record import Quantization
 _ONE, _ALL, _AND_UPDATES = slice(0, 1), slice(0, None), slice(0, 3, 2)
 
 MOVED: Mapping[str, tuple[slice, slice]] = {
+    "Carried": (_ONE, _ONE),
+    "CarriedOut": (slice(0, 2), _ONE),
+    "Collected": (_ONE, _ONE),
     "Compress": (_ONE, _ONE),
     "Concat": (_ALL, _ONE),
     "DepthToSpace": (_ONE, _ONE),
+    "Element": (_ONE, _ONE),
     "Expand": (_ONE, _ONE),
     "Flatten": (_ONE, _ONE),
     "Gather": (_ONE, _ONE),
     "GatherElements": (_ONE, _ONE),
     "GatherND": (_ONE, _ONE),
+    "Joined": (slice(1, 3), _ONE),
     "MaxPool": (_ONE, _ONE),
     "Pad": (_ONE, _ONE),
     "ReduceMax": (_ONE, _ONE),

@@ -155,7 +155,7 @@ def _matrix(
             reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
         )
     scales = {"x": scales_of(x), "w": matrix.scale.tolist()}
-    macs = products_of(node, site.pair.sizes)
+    macs = products_of(node, site.pair.sizes) * site.pair.times.get(node.name, 1)
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
 
 
@@ -295,7 +295,7 @@ def int_mat_mul(site: Site) -> Iterator[str]:
     scales = {"a": [a.scale], "b": [b.scale]} | (
         {} if factor is None else {"factor": [factor]}
     )
-    macs = products_of(node, site.pair.sizes)
+    macs = products_of(node, site.pair.sizes) * site.pair.times.get(node.name, 1)
     yield from check_requantized(site, clamps, {"inner": inner}, scales, reachable, macs=macs)
 
 

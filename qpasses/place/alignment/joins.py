@@ -10,6 +10,7 @@ from typing import Any
 
 from calibration import Range, Statistics
 from calibration.methods.moments import moments
+from qpasses.ir.flow import CARRIED_OUT
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
 from qpasses.ir.moving import results
 from qpasses.ir.patterns import data_inputs
@@ -114,6 +115,8 @@ def _edges(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> list[_Edg
         if joins(node) and is_moved_by(graph, chosen, node):
             inputs = data_inputs(node)
             if all(tensor.name in ranges for tensor in inputs):
+                if node.op == CARRIED_OUT:  # the state that is found has one scale with it
+                    inputs = inputs[:-1]
                 edges = [_Edge(node, tensor, node.outputs[0]) for tensor in inputs]
                 found |= {edge.pair: edge for edge in edges}
     return list(found.values())

@@ -1,0 +1,60 @@
+"""Bodies as a whole: an If, Loop or Scan is one node of the graph that worlds are made of.
+
+What its bodies store is rounded in them where the node computes as in integers.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from qpasses.checking.meaning import Pair
+from qpasses.checking.simulated import Cut, given_name
+from qpasses.ir.cutting import cut
+from qpasses.ir.homes import is_flow, regions
+from qpasses.ir.interchange import export_spliced
+from qpasses.ir.record import AnyQuantization, ChannelQuantization
+
+
+def with_bodies_whole(found: Cut, pair: Pair, is_rounded: bool) -> Cut:
+    """``found``, the spliced graph, with bodies; what stands around them is stored apart.
+
+    What they store is rounded in them if ``is_rounded``, else it stays as it is.
+    """
+    flat = found.model
+    if not any(map(is_flow, flat.graph.node)):
+        return found
+    homes = regions(export_spliced(pair.integer))
+    inner = {real: each for real, each in found.stored.items() if homes.get(each.name)}
+    narrow = {name: how for name, how in found.narrow.items() if homes.get(name)}
+    for real, each in inner.items():
+        _round(flat.graph, each.written, real, each.how, is_rounded)
+    for name, how in narrow.items():
+        wide = given_name(pair.meanings[name].real)
+        _round(flat.graph, wide, name, how, is_rounded)
+    return replace(
+        found,
+        model=cut(flat),
+        stored={real: each for real, each in found.stored.items() if real not in inner},
+        narrow={name: how for name, how in found.narrow.items() if name not in narrow},
+    )
+
+
+def _round(
+    graph: onnx.GraphProto, source: str, name: str, how: AnyQuantization, is_rounded: bool
+) -> None:
+    """Put two nodes between ``source`` and what reads its codes, called ``name``."""
+    codes, made = f"{name}::levels", given_name(name)
+    if not is_rounded:
+        graph.node.append(helper.make_node("Identity", [source], [codes]))
+        graph.node.append(helper.make_node("Identity", [codes], [made]))
+        return
+    axis: dict[str, Any] = {"axis": how.axis} if isinstance(how, ChannelQuantization) else {}
+    scale, zero = f"{name}::scale", f"{name}::zero"
+    factors = np.array(how.factors(how.zero.ndim), np.float32)
+    graph.initializer.append(numpy_helper.from_array(factors, scale))
+    graph.initializer.append(numpy_helper.from_array(how.zero, zero))
+    for op, ends in (("QuantizeLinear", (source, codes)), ("DequantizeLinear", (codes, made))):
+        graph.node.append(helper.make_node(op, [ends[0], scale, zero], ends[1:], **axis))
