@@ -87,6 +87,7 @@ from qpasses.load.integer_model import IntegerModel, claims_integers, read_integ
 from qpasses.load.reading import check_not_ours, digest
 from qpasses.pipeline import Stage, State, placed
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
+from qpasses.prepare import CELLS
 from qpasses.report.page import as_html, check_packages
 from qpasses.report.text import declined_lines, whole_text
 
@@ -529,7 +530,7 @@ def run_passes_alone(asked: OptOptions) -> Rewriting:
     context = Context(
         Settings(rules, bodies="onnxruntime" if rules.fast_kernels else "portable")
     )
-    made = import_graph(model)
+    made = import_graph(model, are_apart=all(each in CELLS for each in chosen))
     run_passes(chosen, made, context)
     found = Rewriting(materialized(export_graph(made)), made, context.record)
     if output is not None:

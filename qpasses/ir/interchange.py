@@ -54,16 +54,16 @@ def _plain_type(dtype: np.dtype[Any]) -> int | None:
 onnx_exporter.constant_to_onnx_tensor = _constant_tensor
 
 
-def import_graph(model: onnx.ModelProto) -> Graph:
+def import_graph(model: onnx.ModelProto, are_apart: bool = False) -> Graph:
     """The graph of ``model`` without its functions, in topological order, names unique.
 
-    What its bodies compute is in it too: see flow.py.
+    What its bodies compute is in it too, unless they ``are_apart``: see flow.py.
     graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
     """
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     del plain.functions[:]
-    plain = spliced(plain)
+    plain = plain if are_apart else spliced(plain)
     _write_types(plain)
     graph = gs.import_onnx(plain)
     _take_held(graph)

@@ -58,9 +58,10 @@ from qpasses.prepare.sum_to_add import SumToAdd
 CASTS: tuple[Pass, ...] = (ResolveCast(),)
 """Before constants are folded: functions of ONNX cast theirs to the type of an input."""
 
+CELLS: tuple[Pass, ...] = (RecognizeLoopedCell(), RecognizeScannedCell())
+"""What bodies write out as a whole: before they are put among the nodes around them."""
+
 EXPAND: tuple[Pass, ...] = (
-    RecognizeLoopedCell(),
-    RecognizeScannedCell(),
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),
@@ -117,4 +118,4 @@ SIMPLIFY: tuple[Pass, ...] = (
     HoistTranspose(),
 )
 
-PREPARE = CASTS + EXPAND + SIMPLIFY
+PREPARE = CELLS + CASTS + EXPAND + SIMPLIFY

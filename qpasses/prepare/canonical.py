@@ -24,7 +24,7 @@ from qpasses.ir.shapes import true_shapes
 from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
-from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
+from qpasses.prepare import CASTS, CELLS, EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.settle_resizes import settle_resizes
 from qpasses.prepare.size_advice import advised
@@ -97,7 +97,8 @@ def _through(
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
     upgraded = upgrade(plain, sample, newest, oldest, expected)
-    graph = import_graph(true_shapes(upgraded, sample))
+    sized = true_shapes(upgraded, sample)
+    graph = import_graph(_with_cells(sized, sample, context, watch))
     if graph.opset < oldest == OPSET_INT16:
         raise ModelError(
             f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
@@ -107,18 +108,35 @@ def _through(
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
     )
-    run_passes(CASTS, graph, context, watch)
+    if not watch.stops_in(CELLS):
+        run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
     is_new = _folded(graph) and _lacks_sizes(graph)
     is_new |= settle_resizes(graph, sample)
     whole = _runnable(graph, context) if context.given else None
-    if not watch.stops_in(CASTS):
+    if not watch.stops_in(CELLS + CASTS):
         graph = _expanded(graph, sample, context, watch, is_new)
-    if not watch.stops_in(CASTS + EXPAND):
+    if not watch.stops_in(CELLS + CASTS + EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
     give_back(constant_bytes(graph))
     return graph, whole
+
+
+def _with_cells(
+    model: onnx.ModelProto, sample: Arrays | None, context: Context, watch: Watch
+) -> onnx.ModelProto:
+    """``model`` with LSTM, GRU and RNN for Loops and Scans that write these out."""
+    if not any(node.op_type in ("Loop", "Scan") for node in model.graph.node):
+        return model
+    graph = import_graph(model, are_apart=True)
+    fold_constants(graph)
+    run_passes(CELLS, graph, context, watch)
+    if not any(node.op in GATES for node in graph.nodes):
+        return model
+    made = prepared_model(graph)
+    del made.graph.value_info[:]
+    return true_shapes(made, sample)
 
 
 def _runnable(graph: Graph, context: Context) -> onnx.ModelProto:
