@@ -525,12 +525,13 @@ def run_passes_alone(asked: OptOptions) -> Rewriting:
     chosen, place = [pass_called(name) for name in asked.passes], Path(asked.graph)
     output = asked.output
     check_outputs(given_paths(output), [place, *external_files(place)])
-    model, named = read_graph_file(place)
+    are_apart = all(each in CELLS for each in chosen)
+    model, named = read_graph_file(place, inside=not are_apart)
     rules = given_target(asked.target or named or "onnx", False)
     context = Context(
         Settings(rules, bodies="onnxruntime" if rules.fast_kernels else "portable")
     )
-    made = import_graph(model, are_apart=all(each in CELLS for each in chosen))
+    made = import_graph(model, are_apart)
     run_passes(chosen, made, context)
     found = Rewriting(materialized(export_graph(made)), made, context.record)
     if output is not None:

@@ -108,12 +108,13 @@ def infer_types(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
     return infer_shapes(inferred)
 
 
-def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+def infer_shapes(model: onnx.ModelProto, inside: bool = True) -> onnx.ModelProto:
     """``model`` with value_info for every tensor whose type can be inferred.
 
-    What ONNX does not know of RMSNormalization it knows of LayerNormalization.
+    ``inside``: of what bodies compute too, which may be written otherwise then. What ONNX does
+    not know of RMSNormalization it knows of LayerNormalization.
     """
-    return with_inner_shapes(model, _inferred)
+    return with_inner_shapes(model, _inferred) if inside else _inferred(model)
 
 
 def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:

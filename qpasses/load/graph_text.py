@@ -68,7 +68,7 @@ class GraphText:
     def model(self, path: Path) -> onnx.ModelProto:
         """The parsed and checked graph. Raises ModelError, which says the line."""
         try:
-            model = infer_shapes(onnx.parser.parse_model(self.text))
+            model = infer_shapes(onnx.parser.parse_model(self.text), inside=False)
         except onnx.parser.ParseError as error:
             raise ModelError(f"{path}: {_where(str(error))}") from error
         except onnx.shape_inference.InferenceError as error:
@@ -76,14 +76,15 @@ class GraphText:
         return checked_model(model, path)
 
 
-def read_graph_file(path: Path) -> tuple[onnx.ModelProto, Target | None]:
+def read_graph_file(path: Path, inside: bool = True) -> tuple[onnx.ModelProto, Target | None]:
     """The graph at ``path`` with its types inferred, and the target that its text names.
 
+    ``inside``: also the types of what bodies compute.
     An ``.onnx`` file is a model, whose functions are inlined, those of integer nodes apart;
     any other file is a text. Raises UsageError or ModelError.
     """
     if path.suffix == ".onnx":
-        return typed(read_model(path)), None
+        return typed(read_model(path), inside), None
     try:
         content = text_of(path)
     except UnicodeDecodeError as error:
@@ -93,15 +94,15 @@ def read_graph_file(path: Path) -> tuple[onnx.ModelProto, Target | None]:
     except OSError as error:
         raise UsageError(f"{path}: {str(error.strerror).lower()}") from error
     given = GraphText.of(content, path)
-    return typed(given.model(path)), given.target()
+    return typed(given.model(path), inside), given.target()
 
 
-def typed(model: onnx.ModelProto) -> onnx.ModelProto:
+def typed(model: onnx.ModelProto, inside: bool = True) -> onnx.ModelProto:
     """``model`` without functions, as the passes take it: with the types of its tensors."""
     others = [(each.domain, each.name) for each in model.functions if each.domain != DOMAIN]
     plain = onnx.inliner.inline_selected_functions(model, others) if others else model
     numbers_as_tensors(plain)
-    return infer_shapes(plain)
+    return infer_shapes(plain, inside)
 
 
 def _where(message: str) -> str:

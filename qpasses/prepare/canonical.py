@@ -20,7 +20,7 @@ from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
-from qpasses.ir.shapes import true_shapes
+from qpasses.ir.shapes import infer_shapes, true_shapes
 from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
@@ -97,8 +97,8 @@ def _through(
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
     upgraded = upgrade(plain, sample, newest, oldest, expected)
-    sized = true_shapes(upgraded, sample)
-    graph = import_graph(_with_cells(sized, sample, context, watch))
+    whole_bodies = _with_cells(upgraded, context, watch)
+    graph = import_graph(true_shapes(whole_bodies, sample))
     if graph.opset < oldest == OPSET_INT16:
         raise ModelError(
             f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
@@ -123,20 +123,18 @@ def _through(
     return graph, whole
 
 
-def _with_cells(
-    model: onnx.ModelProto, sample: Arrays | None, context: Context, watch: Watch
-) -> onnx.ModelProto:
+def _with_cells(model: onnx.ModelProto, context: Context, watch: Watch) -> onnx.ModelProto:
     """``model`` with LSTM, GRU and RNN for Loops and Scans that write these out."""
     if not any(node.op_type in ("Loop", "Scan") for node in model.graph.node):
         return model
-    graph = import_graph(model, are_apart=True)
+    graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
     fold_constants(graph)
     run_passes(CELLS, graph, context, watch)
     if not any(node.op in GATES for node in graph.nodes):
         return model
     made = prepared_model(graph)
     del made.graph.value_info[:]
-    return true_shapes(made, sample)
+    return made
 
 
 def _runnable(graph: Graph, context: Context) -> onnx.ModelProto:

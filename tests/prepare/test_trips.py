@@ -57,7 +57,7 @@ def loop(most, start, step, shift, limit, is_greater, is_kept):
 
 
 def said(model):
-    (node,) = import_graph(infer_shapes(model), are_apart=True).nodes
+    (node,) = import_graph(infer_shapes(model, inside=False), are_apart=True).nodes
     return Trips(node).length()
 
 

@@ -19,7 +19,7 @@ COUNTS = ["number", "condition", "length", "length condition"]
 
 
 def rewritten(model, recognition):
-    graph = import_graph(infer_shapes(model))
+    graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
     context = Context(Settings(load_target("onnx")))
     run_passes([recognition], graph, context)
     return graph, context
