@@ -99,18 +99,18 @@ def _sequence(
 ) -> dict[str, NDArray[Any]]:
     """What flows in; lengths are all the steps where the node has them, else they differ."""
     hidden, inputs = len(given["r"]), len(given["w"])
+    lengths = given.get("sequence_lens", np.array([_STEPS, 1, 0, _STEPS // 2], np.int32))
+    rows = lengths.size if lengths.size > 1 else _ROWS
     word = np.array(0, np.int16)
     zeros = {"x": given["x_zero"], "initial_h": given["y_zero"], "initial_c": word}
     if "one" in given:  # the state of a GRU
         zeros["initial_h"] = word
-    made = {}
+    made = dict[str, NDArray[Any]]()
     for name, zero in zeros.items():
         if name in names:
-            shape = (_STEPS, _ROWS, inputs) if name == "x" else (1, _ROWS, hidden)
+            shape = (_STEPS, rows, inputs) if name == "x" else (1, rows, hidden)
             made[name] = _codes(shape, zero, kind, rng)
-    lengths = np.array([_STEPS, 1, 0, _STEPS // 2], np.int32)
-    made["sequence_lens"] = given.get("sequence_lens", lengths)
-    return made
+    return made | {"sequence_lens": lengths}
 
 
 def _codes(

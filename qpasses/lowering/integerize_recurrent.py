@@ -19,7 +19,7 @@ from qpasses.ir.graph import (
     sole_consumer,
 )
 from qpasses.ir.patterns import quantized_by, real_value_of, stored_input, value_of
-from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
+from qpasses.ir.record import SIGNALS, WORDS, NodeRecord, Quantization
 from qpasses.ir.recurrent_nodes import (
     ALPHAS,
     BETAS,
@@ -91,6 +91,8 @@ class IntegerizeRecurrent(Pass):
         if states is None or x is None:
             return Declined(f"{node.op}: what it reads is not quantized per tensor")
         hidden, meanings = states.hidden, states.of_outputs(node.op)
+        if node.op != "RNN" and states.cell.dtype not in WORDS:
+            return Declined(f"{node.op}: what its state of 16 bits is made of has 8")
         outputs = [
             _stored_result(graph, tensor, meaning, context)
             for tensor, meaning in zip(given_outputs(node), meanings, strict=True)

@@ -56,22 +56,24 @@ def observable(model: onnx.ModelProto, chosen: Plan) -> onnx.ModelProto:
     nodes = {node.name: node for node in recurrent_nodes(chosen)}
     if not nodes:
         return model
-    renamed, more = dict[str, str](), list[onnx.NodeProto]()
-    for proto in model.graph.node:
-        node = nodes.get(proto.name)
-        if node is None or proto.op_type not in GATES:
-            continue
+    protos = [
+        each for each in model.graph.node if each.name in nodes and each.op_type in GATES
+    ]
+    renamed = dict[str, str]()
+    for proto in protos:
         for place, name in enumerate(proto.output):
             if place and name:
                 renamed[name] = proto.output[place] = f"{name}{_LAST}"
-        hidden = given_outputs(node)[Y_H].name
-        if hidden:
+    for each in model.graph.node:
+        for place, name in enumerate(each.input):
+            each.input[place] = renamed.get(name, name)
+    more = list[onnx.NodeProto]()
+    for proto in protos:
+        node = nodes[proto.name]
+        if hidden := given_outputs(node)[Y_H].name:
             more.append(helper.make_node("Identity", [proto.output[Y]], [hidden]))
         if proto.op_type == "LSTM":
             more += _cells(proto, cell_of(node))
-    for proto in model.graph.node:
-        for place, name in enumerate(proto.input):
-            proto.input[place] = renamed.get(name, name)
     model.graph.node.extend(more)
     kept = [each for each in model.graph.output if each.name not in renamed]
     del model.graph.output[:]

@@ -89,10 +89,12 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     is_alike = settings.target.word_ends == "alike"
     for tensors in together:
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
-        if not (is_alike or any(map(able.is_read, tensors))):
+        is_inside = any(tensor.name in inside for tensor in tensors)
+        if not (is_alike or is_inside or any(map(able.is_read, tensors))):
             readers = sorted({node.op for t in tensors for node in t.outputs})
             reasons.append(f"{', '.join(readers)} takes 8 bits{able.of_target(*readers)}")
-        locating = {node.op for t in tensors for node in t.outputs} & LOCATING
+        readers = sorted({node.op for t in tensors for node in t.outputs})
+        locating = set[str]() if is_inside else {*readers} & LOCATING
         reasons += [f"{op} finds places among 8 bits alone" for op in sorted(locating)]
         if reason := next(filter(None, reasons), ""):
             refused |= {t.name: reason for t in tensors if types.get(t.name) == WORD}

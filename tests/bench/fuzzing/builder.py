@@ -74,6 +74,10 @@ class Builder:
             values = values * 0 + self.one_of([0, 1, -1])
         return self.fixed(values, np.float32)
 
+    def matrix(self, *shape: int) -> str:
+        """A constant of random floats that keeps states small."""
+        return self.fixed(self.rng.normal(0, 0.7, shape), np.float32)
+
     def add(self, op: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> bool:
         """Append a node; False, and nothing happens, if its results have no known size."""
         self._count += 1

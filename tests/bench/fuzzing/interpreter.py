@@ -15,6 +15,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.ir.stages import QUANTIZING
 from tests.bench.fuzzing.builder import Arrays
 from tests.support.op_loops import PLAIN
+from tests.support.recurrent_cases import RECURRENT_PLAIN
 
 STORED = (np.uint8, np.int8, np.int16)
 POSITIONS = 4
@@ -80,6 +81,11 @@ def _reference(
 ) -> list[NDArray[Any]]:
     how = attributes(node)
     result = OPS[node.op_type].reference(*inputs, **how)
+    if node.op_type in RECURRENT_PLAIN:
+        plain = RECURRENT_PLAIN[node.op_type](*inputs, **how)
+        if any((one != other).any() for one, other in zip(result, plain, strict=True)):
+            raise WrongReferenceError(f"{node.op_type}: its states, by plain loops others")
+        return list(result)
     seen, given = result, inputs
     if how.pop(ATTRIBUTE, 0):
         seen, given = np.moveaxis(result, -1, 1), [np.moveaxis(inputs[0], -1, 1), *inputs[1:]]

@@ -32,6 +32,7 @@ UNSURE = {
     *("Cos", "Pow", "Sin"),  # steep where numbers are large
     *("Celu", "Elu", "Selu"),  # cancel where they are small
     *("Div", "Log", "Reciprocal", "Sqrt"),  # not defined for all codes
+    *("GRU", "LSTM", "RNN"),  # feed on what they lost
     "Resize",  # corners are elsewhere where a size times its factor is no whole number
 }
 """Ops of which onnx's evaluator in float64 is no judge."""

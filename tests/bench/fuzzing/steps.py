@@ -330,6 +330,38 @@ def beside(b: Builder, x: str) -> object:
     return wide and b.add("Concat", parts, axis=b.whole(0, len(b.shapes[x]) - 1))
 
 
+def recurrent(b: Builder, x: str) -> object:
+    """LSTM, GRU or RNN, of any direction, with states, lengths, peepholes, activations."""
+    shape = b.shapes[x]
+    if len(shape) != 3:
+        return None
+    op, gates, given = b.one_of([("LSTM", 4, 3), ("GRU", 3, 2), ("RNN", 1, 1)])
+    direction = b.one_of(["forward", "forward", "reverse", "bidirectional"])
+    steps, batch, size = shape
+    hidden, sides = b.whole(1, 4), 2 if direction == "bidirectional" else 1
+    inputs = [
+        x,
+        b.matrix(sides, gates * hidden, size),
+        b.matrix(sides, gates * hidden, hidden),
+    ]
+    inputs.append(b.matrix(sides, 2 * gates * hidden) if b.chance(0.7) else "")
+    lengths = b.rng.integers(0, steps, batch, endpoint=True)
+    inputs.append(b.fixed(lengths, np.int32) if b.chance(0.2) else "")
+    states = [name for name, found in b.shapes.items() if found == (sides, batch, hidden)]
+    for _ in range(2 if op == "LSTM" else 1):
+        state = b.one_of(states) if states and b.chance(0.5) else ""
+        inputs.append(b.matrix(sides, batch, hidden) if not state and b.chance(0.2) else state)
+    inputs += [b.matrix(sides, 3 * hidden)] if op == "LSTM" and b.chance(0.2) else []
+    how: Attributes = {"linear_before_reset": b.whole(0, 1)} if op == "GRU" else {}
+    if b.chance(0.2):
+        functions = ["Sigmoid", "Tanh", "HardSigmoid", "Softsign", "Relu"]
+        how["activations"] = [b.one_of(functions) for _ in range(given * sides)]
+    if b.chance(0.1):
+        how["clip"] = float(b.one_of([0.5, 3.0]))
+    outputs = b.whole(1, 3 if op == "LSTM" else 2)
+    return b.add(op, inputs, outputs, hidden_size=hidden, direction=direction, **how)
+
+
 STEPS: Sequence[tuple[Step, int]] = (
     *((conv, 6), (gemm, 3), (matmul, 3), (pair, 5), (unary, 3), (prelu, 1), (relu, 2)),
     *((clip, 2), (normalize, 2), (pool, 3), (reduce, 2), (reshape, 2), (slices, 3)),
@@ -339,6 +371,6 @@ STEPS: Sequence[tuple[Step, int]] = (
 
 MORE_STEPS: Sequence[tuple[Step, int]] = (
     *STEPS,
-    *((quotient, 1), (attend, 1), (beside, 1)),
+    *((quotient, 1), (attend, 1), (beside, 1), (recurrent, 3)),
 )
 """Of float graphs."""
