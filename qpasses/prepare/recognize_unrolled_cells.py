@@ -36,8 +36,9 @@ class RecognizeUnrolledCells(Pass):
         chain = ChainReading().beginning_at(h_new) if is_float(h_new) else None
         if chain is None:
             return NOT_MINE
-        inner = chain.inner()
-        if any(each.name in context.selection.excluded for each in inner):
+        inner, joins = chain.inner(), [*chain.joined(graph)]
+        joining = [each for _, nodes in joins for each in nodes]
+        if any(each.name in context.selection.excluded for each in [*inner, *joining]):
             return NOT_MINE
         x, parts = chain.x(), [each.x for each in chain.cells]
         if x is None and not are_apart(parts, chain.hidden):
@@ -45,22 +46,30 @@ class RecognizeUnrolledCells(Pass):
         last, first = chain.cells[-1], chain.cells[0]
         ends = {id(each) for each in (*chain.hidden, last.c_new)}
         written = [each for one in inner for each in one.outputs if id(each) not in ends]
-        if any(read_outside(graph, each, inner) for each in written):
+        own = set(map(id, inner))
+        if any(read_outside(graph, each, own) for each in written):
             return Declined(
                 "step of a recurrent net of which more is read than the hidden states"
             )
+        inner += joining
+        own |= set(map(id, joining))
         used = {
             step: each
-            for step, each in enumerate(chain.hidden[:-1])
-            if read_outside(graph, each, inner)
+            for step, each in enumerate(chain.hidden)
+            if read_outside(graph, each, own)
         }
+        end = chain.hidden[-1]
+        if len(used) > 1:  # the last one too is a part of all, for a net that reads them
+            end = absent()
+        else:
+            used.pop(len(chain.hidden) - 1, None)
         c = None
         if first.c is not None and last.c_new is not None:
             c = State(first.c, last.c_new, first.c, last.c_new)
         start = absent() if chain.is_from_zero else first.h
-        h = State(first.h, chain.hidden[-1], start, chain.hidden[-1])
+        h = State(first.h, chain.hidden[-1], start, end)
         name = node.name
-        found = Found(first, h, c, None, x, [])
+        found = Found(first, h, c, None, x, [kept for kept, _ in joins])
         for each in inner:
             each.inputs.clear()
             each.outputs.clear()

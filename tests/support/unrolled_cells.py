@@ -24,6 +24,7 @@ class Unrolled:
     is_reversed: bool = False
     shown: str = "last"
     first: str = "input"
+    layers: int = 1
 
     def made(self) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         """The model, and a feed."""
@@ -55,8 +56,12 @@ class Unrolled:
             new = {name: f"{name}{k + 1}" for name in state}
             step.cell(x, state["h"], state.get("c", ""), new["h"], new.get("c", ""))
             state = new
+            for layer in range(1, self.layers):
+                below, old = new["h"], {s: f"{s}{k}_{layer}" if k else f"{s}0" for s in state}
+                new = {s: f"{s}{k + 1}_{layer}" for s in state}
+                step.cell(below, old["h"], old.get("c", ""), new["h"], new.get("c", ""))
             hidden.append(new["h"])
-        outputs = [*state.values()]
+        outputs = [*(new if self.layers > 1 else state).values()]
         if self.shown == "all":
             rows = [step.add("Unsqueeze", each, "axis_of_x") for each in hidden]
             step.nodes.append(helper.make_node("Concat", rows, ["all"], "all", axis=self.axis))

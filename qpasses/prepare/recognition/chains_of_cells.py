@@ -1,6 +1,6 @@
 """Chains: steps of a recurrent net that stand one behind the other, each written out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from qpasses.ir.graph import (
 from qpasses.prepare.recognition.affine import Reading
 from qpasses.prepare.recognition.cell import Cell
 from qpasses.prepare.recognition.cells import CellReading
-from qpasses.prepare.recognition.steps import Scanned
+from qpasses.prepare.recognition.steps import Kept, Scanned
 
 _NEAR = 160
 """So many nodes behind a state are looked at for the next one."""
@@ -44,6 +44,29 @@ class Chain:
             _collect(h_new, known, found)
         return [*found.values()]
 
+    def joined(self, graph: Graph) -> Iterator[tuple[Kept, list[Node]]]:
+        """Where all hidden states are joined along a new axis, and by which nodes."""
+        for wide in self.hidden[0].outputs:
+            for node in wide.outputs[0].outputs if wide.op in _RESIZING else []:
+                steps = [producer(each) for each in node.inputs]
+                named = [each for each in steps if each is not None and each.op in _RESIZING]
+                read = [each.inputs[0] for each in named]
+                axis = int(node.attrs.get("axis", 0))
+                if node.op != "Concat" or len(named) < len(steps) or node.domain:
+                    continue
+                is_alone = not any(read_outside(graph, x, {id(node)}) for x in node.inputs)
+                sizes = [*(self.hidden[0].shape or ())]
+                sizes.insert(axis, 1)
+                fits = all(list(each.shape or ()) == sizes for each in node.inputs)
+                if not is_alone or not fits or not 0 <= axis < len(sizes) - 1:
+                    continue
+                for is_reversed in (False, True):
+                    order = self.hidden[::-1] if is_reversed else self.hidden
+                    if _same(read, order):
+                        kept = Kept(self.hidden[0], node.outputs[0], axis, is_reversed)
+                        yield kept, [*named, node]
+                        break
+
     def x(self) -> Scanned | None:
         """The tensor of which the steps read one part after the other, if they do."""
         parts = [part_of(each.x) for each in self.cells]
@@ -68,23 +91,25 @@ class ChainReading:
         self._cells = CellReading(Reading())
 
     def beginning_at(self, h_new: Tensor) -> Chain | None:
-        """The chain whose first state is ``h_new``, of two steps at least.
+        """The longest chain whose first state is ``h_new``, of two steps at least.
 
-        What comes in may be as wide as the state: which is which the next step tells.
+        What comes in may be as wide as the state: which is which the next steps tell.
         """
-        for first in self._of(h_new):
-            if any(_follows(first, before) for before in self._of(first.h)):
-                continue  # it begins before
-            cells, hidden = [first], [h_new]
-            while (after := self._after(cells[-1], hidden[-1])) is not None:
-                cells.append(after[0])
-                hidden.append(after[1])
-            zero = self._from_zero(first)
-            if zero is not None:
-                return Chain([zero, *cells], [first.h, *hidden], is_from_zero=True)
-            if len(cells) > 1:
-                return Chain(cells, hidden)
-        return None
+        chains = [each for first in self._of(h_new) if (each := self._led_on(first, h_new))]
+        return max(chains, key=lambda each: len(each.cells), default=None)
+
+    def _led_on(self, first: Cell, h_new: Tensor) -> Chain | None:
+        """The chain that begins with ``first``; none where it begins before."""
+        if any(_follows(first, before) for before in self._of(first.h)):
+            return None
+        cells, hidden = [first], [h_new]
+        while (after := self._after(cells[-1], hidden[-1])) is not None:
+            cells.append(after[0])
+            hidden.append(after[1])
+        zero = self._from_zero(first)
+        if zero is not None:
+            return Chain([zero, *cells], [first.h, *hidden], is_from_zero=True)
+        return Chain(cells, hidden) if len(cells) > 1 else None
 
     def _from_zero(self, after: Cell) -> Cell | None:
         """The step before, where its h is a constant of zeros, whose products are folded.
@@ -114,6 +139,10 @@ class ChainReading:
                 if _follows(found, cell):
                     return found, node.outputs[0]
         return None
+
+
+def _same(tensors: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return [*map(id, tensors)] == [*map(id, others)]
 
 
 def _follows(after: Cell, before: Cell) -> bool:
@@ -214,7 +243,6 @@ def are_apart(parts: Sequence[Tensor], hidden: Sequence[Tensor]) -> bool:
     return not wanted & seen
 
 
-def read_outside(graph: Graph, tensor: Tensor, inner: Sequence[Node]) -> bool:
-    """Whether ``tensor`` leaves the graph, or another node than ``inner`` reads it."""
-    own = set(map(id, inner))
-    return is_graph_output(graph, tensor) or any(id(n) not in own for n in tensor.outputs)
+def read_outside(graph: Graph, tensor: Tensor, inner: Set[int]) -> bool:
+    """Whether ``tensor`` leaves the graph, or a node whose id is not ``inner`` reads it."""
+    return is_graph_output(graph, tensor) or any(id(n) not in inner for n in tensor.outputs)
