@@ -43,6 +43,7 @@ from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
+from qpasses.prepare.recognize_unrolled_cells import RecognizeUnrolledCells
 from qpasses.prepare.remove_identity import RemoveIdentity
 from qpasses.prepare.resize_to_mat_mul import ResizeToMatMul
 from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
@@ -62,6 +63,7 @@ CELLS: tuple[Pass, ...] = (RecognizeLoopedCell(), RecognizeScannedCell())
 """What bodies write out as a whole: before they are put among the nodes around them."""
 
 EXPAND: tuple[Pass, ...] = (
+    RecognizeUnrolledCells(),
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),

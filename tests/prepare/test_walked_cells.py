@@ -5,6 +5,7 @@ from hypothesis import example, given
 
 from calibration import Session
 from opsets.target import load_target
+from qpasses.ir.folding import fold_constants
 from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
@@ -20,6 +21,7 @@ COUNTS = ["number", "condition", "length", "length condition"]
 
 def rewritten(model, recognition):
     graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
+    fold_constants(graph)
     context = Context(Settings(load_target("onnx")))
     run_passes([recognition], graph, context)
     return graph, context

@@ -1,6 +1,7 @@
 """Affine rows: what a tensor is of others, through constant matrices, factors and summands."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -103,6 +104,19 @@ class Reading:
             self._whole[id(tensor)] = tensor
             self._known.clear()
 
+    @contextmanager
+    def whole(self, *tensors: Tensor) -> Iterator[None]:
+        """Take ``tensors`` for sources as long as this lasts."""
+        before = self._whole
+        self._whole = {**before, **{id(each): each for each in tensors}}
+        is_new = len(self._whole) > len(before)
+        if is_new:
+            self._known.clear()
+        yield
+        self._whole = before
+        if is_new:
+            self._known.clear()
+
     def of(self, tensor: Tensor) -> Affine:
         """``tensor`` as an affine row, of itself if need be."""
         if id(tensor) not in self._known:
@@ -129,7 +143,7 @@ class Reading:
 
     def product(self, node: Node, _tensor: Tensor) -> Affine | None:
         """MatMul with a constant matrix."""
-        return self._by_matrix(self.of(node.inputs[0]), self.value(node.inputs[1]))
+        return self._by_matrix(node.inputs[0], self.value(node.inputs[1]))
 
     def gemm(self, node: Node, _tensor: Tensor) -> Affine | None:
         """Gemm with a constant matrix."""
@@ -137,7 +151,7 @@ class Reading:
         if matrix is None or node.attrs.get("transA", 0):
             return None
         matrix = matrix.T if node.attrs.get("transB", 0) else matrix
-        found = self._by_matrix(self.of(node.inputs[0]), matrix)
+        found = self._by_matrix(node.inputs[0], matrix)
         if found is None:
             return None
         found = _scaled(found, float(node.attrs.get("alpha", 1)))
@@ -147,17 +161,23 @@ class Reading:
             return None
         return added(found, _scaled(self.summed(c), float(node.attrs.get("beta", 1))))
 
-    def _by_matrix(self, rows: Affine, matrix: Numbers | None) -> Affine | None:
-        """Rows that are sources alone, by a matrix: a product of products is none of a net."""
-        sources = rows.joined
-        if matrix is None or matrix.ndim != 2 or not sources:
+    def _by_matrix(self, x: Tensor, matrix: Numbers | None) -> Affine | None:
+        """``x`` by a matrix: a source where it is a sum, since matrices stay as they are."""
+        rows = self.of(x)
+        sources = rows.joined or [x]
+        if matrix is None or matrix.ndim != 2:
             return None
         sizes = [width(each) or 0 for each in sources]
         if 0 in sizes or sum(sizes) != matrix.shape[0]:
             return None
         parts = np.split(matrix, np.cumsum(sizes)[:-1])
-        terms = [Term(*each) for each in zip(sources, parts, strict=True)]
+        found = zip(sources, parts, strict=True)
+        terms = [Term(x, part) for x, part in found if not self._is_zero(x)]
         return Affine(merged(terms), np.zeros((), matrix.dtype), rows.lead)
+
+    def _is_zero(self, tensor: Tensor) -> bool:
+        values = self.value(tensor)
+        return values is not None and not values.any()
 
     def add(self, node: Node, _tensor: Tensor) -> Affine | None:
         """Add, and Sub."""
@@ -202,14 +222,19 @@ class Reading:
         return replace(self.of(x), lead=new)
 
     def join(self, node: Node, tensor: Tensor) -> Affine | None:
-        """Concat of sources along the last axis."""
-        rows = [self.of(each) for each in node.inputs]
+        """Concat of sources along the last axis, of constants too."""
         axis, dims = int(node.attrs["axis"]), len(tensor.shape or ())
-        is_by_row = all(fit(rows[0].lead, each.lead) for each in rows)
-        if axis % dims != dims - 1 or not is_by_row or not all(each.joined for each in rows):
+        sources, leads = list[Tensor](), list[Lead]()
+        for each in node.inputs:
+            rows = self.of(each)
+            if not rows.joined and not rows.is_constant:
+                return None
+            sources += rows.joined or [each]
+            leads.append(rows.lead)
+        is_by_row = all(fit(leads[0], each) for each in leads)
+        if axis % dims != dims - 1 or not is_by_row:
             return None
-        sources = [source for each in rows for source in each.joined]
-        return Affine([], np.zeros((), np.float32), rows[0].lead, sources)
+        return Affine([], np.zeros((), np.float32), leads[0], sources)
 
     def part(self, node: Node, tensor: Tensor) -> Affine | None:
         """Split and Slice along the last axis."""
@@ -226,11 +251,11 @@ def lead_of(tensor: Tensor) -> Lead:
 
 
 def _of_constant(values: Numbers) -> Affine | None:
-    """A number, or a row of them."""
-    lead = values.shape[:-1]
-    if values.dtype.kind != "f" or without_ones(lead):
+    """A number, or a row of them, perhaps the same one for each row of others."""
+    rows = values.reshape(-1, *values.shape[-1:])
+    if values.dtype.kind != "f" or not len(rows) or not (rows == rows[0]).all():
         return None
-    return Affine([], values.reshape(values.shape[-1:]), lead)
+    return Affine([], rows[0], values.shape[:-1])
 
 
 def _as_sum(rows: Affine) -> Affine:

@@ -1,6 +1,6 @@
 """Cells as they are written: what new state follows an old one as in an LSTM, GRU or RNN."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -11,6 +11,7 @@ from qpasses.prepare.recognition.affine import (
     Affine,
     Reading,
     Term,
+    width,
 )
 from qpasses.prepare.recognition.cell import Cell, assembled
 from qpasses.prepare.recognition.gates import (
@@ -31,40 +32,66 @@ class CellReading:
         """By what ``reading`` finds constant."""
         self._reading = reading
 
+    def of(self, h_new: Tensor, h: Tensor) -> list[Cell]:
+        """The cells whose state ``h_new`` follows ``h``.
+
+        Several where functions are alike: of an LSTM i and the new values may change places.
+        """
+        with self._reading.whole(plain(h)):
+            others = self.gru(h_new, h), self.rnn(h_new, h)
+            return [*self._lstms(h_new, h), *(each for each in others if each is not None)]
+
+    def old_states(self, h_new: Tensor) -> list[Tensor]:
+        """The tensors that may be the state before, since gates of ``h_new`` read them."""
+        gates = [self._gate(each) for each in self._near(h_new)]
+        terms = [term for gate in gates if gate is not None for term in gate.rows.terms]
+        found = {id(each.source): each.source for each in terms if each.matrix is not None}
+        return [each for each in found.values() if width(each) == width(h_new)]
+
+    def _near(self, h_new: Tensor) -> list[Tensor]:
+        """What is a gate where ``h_new`` is the state of a cell: of an LSTM it is o alone."""
+        node = producer(h_new)
+        if node is None or node.domain or width(h_new) is None:
+            return []
+        if node.op == "Mul":
+            return [o for o, _, _ in self._shown(h_new)]
+        if node.op not in ("Add", "Sub"):
+            return [h_new]
+        return [*monomials(h_new, None, self._reading)[1].values()]
+
     def rnn(self, h_new: Tensor, h: Tensor) -> Cell | None:
         """The RNN whose state follows ``h``."""
         gate = self._gate(h_new)
-        return (
-            None
-            if gate is None
-            else assembled("RNN", h, self._reading, [gate.rows], [gate.function])
-        )
+        if gate is None:
+            return None
+        return assembled("RNN", h, self._reading, [gate.rows], [gate.function])
 
-    def lstm(
-        self, h_new: Tensor, h: Tensor, c: Tensor | None = None, c_new: Tensor | None = None
-    ) -> Cell | None:
-        """The LSTM whose states follow ``h`` and ``c``.
-
-        Where ``c`` or ``c_new`` is not given it is what stands in its place.
-        """
-        for o_tensor, state, last in self._shown(h_new):
-            if c_new is not None and state is not plain(c_new):
-                continue
-            self._reading.keep_whole(state)
-            o = self._gate(o_tensor)
-            if o is None:
-                continue
-            for i, f, g, old in self._kept_and_new(state):
-                is_old = c is None or old is plain(c)
-                if not is_old or not i.function == f.function == o.function:
-                    continue
-                rows = [each.rows for each in (i, o, f, g)]
-                peepholes = old, state, old, None
-                functions = i.function, g.function, last
-                found = assembled("LSTM", h, self._reading, rows, functions, peepholes)
-                if found is not None:
-                    return replace(found, c=old, c_new=state)
+    def lstm(self, h_new: Tensor, h: Tensor, c: Tensor, c_new: Tensor) -> Cell | None:
+        """The LSTM whose states follow ``h`` and ``c``."""
+        for found in self._lstms(h_new, h):
+            if found.c is plain(c) and found.c_new is plain(c_new):
+                return found
         return None
+
+    def _lstms(self, h_new: Tensor, h: Tensor) -> Iterator[Cell]:
+        """The same, with whatever stands in the places of the cell states."""
+        for o, state, last in self._shown(h_new):
+            for f, old, i, g in self._kept_and_new(state):
+                with self._reading.whole(state, old):
+                    found = self._lstm(h, [i, o, f, g], old, state, last)
+                if found is not None:
+                    yield replace(found, c=old, c_new=state)
+
+    def _lstm(
+        self, h: Tensor, tensors: Sequence[Tensor], c: Tensor, c_new: Tensor, last: Function
+    ) -> Cell | None:
+        """The LSTM of the gates i, o, f and g."""
+        gates = [gate for each in tensors if (gate := self._gate(each)) is not None]
+        if len(gates) < len(tensors) or len({each.function for each in gates[:3]}) > 1:
+            return None
+        rows = [each.rows for each in gates]
+        functions = gates[0].function, gates[3].function, last
+        return assembled("LSTM", h, self._reading, rows, functions, (c, c_new, c, None))
 
     def _shown(self, h_new: Tensor) -> Iterator[tuple[Tensor, Tensor, Function]]:
         """o, c and the function of ``h_new = o * function (c)``."""
@@ -74,17 +101,16 @@ class CellReading:
             if node is not None and function is not None:
                 yield first, plain(node.inputs[0]), function
 
-    def _kept_and_new(self, state: Tensor) -> Iterator[tuple[Gate, Gate, Gate, Tensor]]:
-        """i, f, g and c of ``state = f * c + i * g``."""
+    def _kept_and_new(self, state: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """f, c, i and g of ``state = f * c + i * g``."""
         node = producer(state)
         if node is None or node.op != "Add":
             return
         for kept, new in permutations(node.inputs):
-            for f_tensor, c in self._factors(kept):
-                for i_tensor, g_tensor in self._factors(new):
-                    f, i, g = (self._gate(each) for each in (f_tensor, i_tensor, g_tensor))
-                    if f is not None and i is not None and g is not None:
-                        yield i, f, g, plain(c)
+            for f, c in self._factors(kept):
+                for i, g in self._factors(new):
+                    if all(self._gate(each) is not None for each in (f, i, g)):
+                        yield f, plain(c), i, g
 
     def gru(self, h_new: Tensor, h: Tensor) -> Cell | None:
         """The GRU whose state follows ``h``."""

@@ -15,18 +15,22 @@ _DEEPEST = 6
 
 
 def monomials(
-    tensor: Tensor, old: Tensor, reading: Reading
+    tensor: Tensor, old: Tensor | None, reading: Reading
 ) -> tuple[Products, Mapping[int, Tensor]]:
     """The products that ``tensor`` is the sum of, and their factors.
 
-    ``old``: the state before, which is a factor whatever it is made of.
+    ``old``: the state before, where it is known: a factor, whatever it is made of.
     """
     factors: dict[int, Tensor] = {}
     return _expanded(tensor, old, reading, factors, _DEEPEST), factors
 
 
 def _expanded(
-    tensor: Tensor, old: Tensor, reading: Reading, factors: dict[int, Tensor], depth: int
+    tensor: Tensor,
+    old: Tensor | None,
+    reading: Reading,
+    factors: dict[int, Tensor],
+    depth: int,
 ) -> Products:
     number, tensor = number_of(tensor, reading), plain(tensor)
     if number is not None:

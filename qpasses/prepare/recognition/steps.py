@@ -32,12 +32,16 @@ class Kept:
 
 @dataclass(frozen=True)
 class Scanned:
-    """A tensor of which each step reads one part, along ``axis``; of the first ``count``."""
+    """A tensor of which each step reads one part, along ``axis``.
+
+    ``count``: of so many, from ``start`` on; of all where it is None.
+    """
 
     whole: Tensor
     axis: int
     is_reversed: bool = False
     count: int | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What cells that were found are as LSTM, GRU and RNN nodes, in place of a Loop or Scan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -42,6 +42,37 @@ class CellWriter:
                 assert each.x is not None, self._name
                 x = self._sequence(each.x)
             rows[id(each)] = self._cell(each, x, name)
+
+    def write_chain(
+        self, found: Found, parts: Sequence[Tensor], used: Mapping[int, Tensor]
+    ) -> None:
+        """Write one cell whose steps stood one behind the other.
+
+        ``parts``: what the steps read, where it is no row of one tensor; ``used``: the hidden
+        states that are read after certain steps.
+        """
+        x = self._joined(parts) if found.x is None else self._sequence(found.x)
+        rows = self._cell(found, x, self._name)
+        for step, state in used.items():
+            place = self._context.table(f"place_{step}", np.array(step))
+            inputs, ones = [rows, place], len(state.shape or ()) - 2
+            if not ones:
+                self._add("Gather", f"step_{step}", inputs, state, axis=0)
+                continue
+            part = self._tensor(f"{state.name}_row", state, (rows.shape or ())[1:] or None)
+            self._add("Gather", f"step_{step}", inputs, part, axis=0)
+            axes = self._places(*range(ones))
+            self._add("Unsqueeze", f"step_{step}_row", [part, axes], state)
+
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """``parts``, each of [rows, size], as [steps, rows, size]."""
+        rows = []
+        for each in parts:
+            y = self._tensor(f"{each.name}_step", each, [1, *(each.shape or ())])
+            rows.append(self._add("Unsqueeze", "step", [each, self._places(0)], y))
+        sizes = [len(parts), *(parts[0].shape or ())]
+        y = self._tensor(f"{self._name}_steps", parts[0], sizes)
+        return self._add("Concat", "steps", rows, y, axis=0)
 
     def write_unchanged(self, states: Sequence[State]) -> None:
         """A state that never changes is at last what it was at first."""
@@ -102,7 +133,8 @@ class CellWriter:
         if scanned.count is not None and scanned.count != sizes[0]:
             sizes = [scanned.count, *sizes[1:]]
             y = self._tensor(f"{x.name}_first", x, sizes)
-            ends = [self._places(each) for each in (0, scanned.count, 0)]
+            end = scanned.start + scanned.count
+            ends = [self._places(each) for each in (scanned.start, end, 0)]
             x = self._add("Slice", "first", [x, *ends], y)
         if scanned.is_reversed:
             x = self._turned(x, self._tensor(f"{x.name}_turned", x, sizes))
@@ -118,7 +150,7 @@ class CellWriter:
         """An initial state as [1, rows, size]."""
         first, values = state.first, constant(state.first)
         missing = range(3 - len(state.before.shape or ()))
-        if not missing:
+        if not missing or first.is_empty():
             return first
         ones = [1 for _ in missing]
         if values is not None:
