@@ -30,12 +30,13 @@ from qpasses.ir.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
+from qpasses.place.far_tables import near_words
 from qpasses.place.fusing import keep_apart
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands
 from qpasses.place.states import tied_states
-from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges, words_of
+from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges
 
 BIAS_LIMIT = 1 << 30
 """Stored biases leave half of int32 to the products."""
@@ -61,7 +62,14 @@ def place(
         name: given.get(name) or activation_parameters(ranges[name], settings)
         for name in chosen.tensors
     }
-    words = words_of(graph, chosen, settings, given.keys())
+    words = near_words(
+        graph,
+        chosen,
+        settings,
+        given.keys(),
+        parameters,
+        lambda name: word_parameters(ranges[name], settings),
+    )
     narrow = {name: meaning for name, meaning in parameters.items() if name in words}
     parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}
     parameters |= empty_operands(chosen, narrow, ranges)
