@@ -23,6 +23,7 @@ from qpasses.ir.patterns import multiplies_stacks
 from qpasses.ir.record import Quantization
 from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import Context
+from qpasses.place.far_tables import near_words
 from qpasses.place.fusing import keep_apart
 from qpasses.place.placed_states import place_states
 from qpasses.place.planning import Plan
@@ -38,7 +39,7 @@ from qpasses.place.stored_weights import (
     stored_in_bytes,
 )
 from qpasses.place.tensor_parameters import activation_parameters, word_parameters
-from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges, words_of
+from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges
 
 
 def place(
@@ -58,7 +59,14 @@ def place(
         name: given.get(name) or activation_parameters(ranges[name], settings)
         for name in chosen.tensors
     }
-    words = words_of(graph, chosen, settings, given.keys())
+    words = near_words(
+        graph,
+        chosen,
+        settings,
+        given.keys(),
+        parameters,
+        lambda name: word_parameters(ranges[name], settings),
+    )
     narrow = {name: meaning for name, meaning in parameters.items() if name in words}
     parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}
     parameters |= empty_operands(chosen, narrow, ranges)

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
 
 from opsets.realised import has_wide_tables, slopes_are_coded
 from qpasses.ir.elementwise import (
@@ -12,7 +13,7 @@ from qpasses.ir.elementwise import (
     slopes_of,
     takes_multipliers,
 )
-from qpasses.ir.graph import Graph, Node, Tensor, producer
+from qpasses.ir.graph import Graph, Node, Tensor, constant, producer
 from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
@@ -64,8 +65,15 @@ class Words:
 NO_WORDS = Words()
 
 
-def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[str]) -> Words:
-    """Which tensors of a plan have 16 bits; ``given``: those of which the model says it.
+def words_of(
+    graph: Graph,
+    chosen: Plan,
+    settings: Settings,
+    given: Container[str],
+    far: Mapping[str, str] = MappingProxyType({}),
+) -> Words:
+    """Which tensors of a plan have 16 bits; ``given``: those of which the model says it,
+    ``far``: those that can have none, and why.
 
     What a moving node moves has 16 bits on both sides, a state with its next value. Raises
     UsageError for a rule of the user that matches no tensor.
@@ -88,7 +96,7 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     refused, wanted = dict[str, str](), set[str]()
     is_alike = settings.target.word_ends == "alike"
     for tensors in together:
-        reasons = [_refused(tensor, able, given, types) for tensor in tensors]
+        reasons = [far.get(t.name) or _refused(t, able, given, types) for t in tensors]
         is_inside = any(tensor.name in inside for tensor in tensors)
         if not (is_alike or is_inside or any(map(able.is_read, tensors))):
             readers = sorted({node.op for t in tensors for node in t.outputs})
@@ -273,13 +281,28 @@ def reads_words(node: Node, chosen: Plan, words: Words, settings: Settings) -> b
 
 
 def _takes_words(nodes: Sequence[Node], settings: Settings) -> bool:
-    """Whether a chain has a form for 16 bits: one wide table, or multipliers of slopes."""
+    """Whether a chain has a form for 16 bits: wide tables, or multipliers of slopes.
+
+    Of tables for channels near_words asks whether they are near enough.
+    """
     form, target = settings.activation_form, settings.target
-    if not differing_axes(nodes) and not takes_multipliers(nodes, form, target):
-        return has_wide_tables(target)
+    if not takes_multipliers(nodes, form, target):
+        channels = differing_axes(nodes)
+        if not channels or (len(channels) == 1 and _are_few(nodes)):
+            return has_wide_tables(target)
     slopes = slopes_of(nodes[0]) if len(nodes) == 1 else None
     is_few = slopes is not None and slopes.size <= MOST_WIDE_SLOPES
     return is_few and not slopes_are_coded(target)
+
+
+MOST_WIDE_CHANNELS = 1024
+"""So many tables of 16 bits are run on all codes."""
+
+
+def _are_few(nodes: Sequence[Node]) -> bool:
+    """Whether the constants of a chain are of so many channels that tables may be for."""
+    found = [constant(each) for node in nodes for each in node.inputs]
+    return all(each is None or each.size <= MOST_WIDE_CHANNELS for each in found)
 
 
 def takes_streams(node: Node, stream: Quantization) -> bool:

@@ -53,7 +53,7 @@ def net(op):
 def store_as_words(monkeypatch, names):
     """Whatever the target: some take words that no user can ask for."""
     words = Words(wanted=frozenset(names))
-    monkeypatch.setattr("qpasses.place.placement.words_of", lambda *_: words)
+    monkeypatch.setattr("qpasses.place.placement.near_words", lambda *_: words)
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ OTHERS = {
     ),
     "channels": (
         "s = Abs (b) t = Add (s, row) [it] y = Div (a, t)",
-        ["LutPerChannel", "IntDiv"],
+        ["LutInterpolatedPerChannel", "IntDiv"],
     ),
     "one tensor": ("s = Abs (b) t = Add (s, small) [it] y = Div (b, t)", ["Lut16"]),
     "of one number": ("s = Abs (b) t = Add (s, small) [it] y = Div (small, t)", ["Lut16"]),
