@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 import qpasses
 from opsets.errors import DataError, QPassesError
+from tests.bench.fuzzing.builder import Arrays
 from tests.bench.fuzzing.graphs import Case, case, every_tensor, is_legal
 from tests.bench.fuzzing.judge import Failure, Seen, reported, verified
 
@@ -80,7 +83,7 @@ def _wrapped(made: Case, rng: np.random.Generator) -> Case | None:
     ways = (_branches, _loop, _loop, _scan)
     way = ways[int(rng.integers(len(ways)))]
     feeds = [dict(each) for each in made.feeds]
-    new = way(model, part, str(rng.choice(floats)), values, feeds, f"b{number}", rng)
+    new = way(_Site(model, part, str(rng.choice(floats)), values, feeds, f"b{number}", rng))
     nodes = [*graph.node[:first], *new, *graph.node[last:]]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
@@ -113,12 +116,12 @@ def _copies(part: _Part, mark: str, **renamed: str) -> list[onnx.NodeProto]:
     return found
 
 
-def _info(name: str, value: np.ndarray) -> onnx.ValueInfoProto:
+def _info(name: str, value: NDArray[Any]) -> onnx.ValueInfoProto:
     kind = helper.np_dtype_to_tensor_dtype(value.dtype)
     return helper.make_tensor_value_info(name, kind, [None] * value.ndim)
 
 
-def _flag(model: onnx.ModelProto, feeds: Sequence[dict], mark: str) -> str:
+def _flag(model: onnx.ModelProto, feeds: Sequence[Arrays], mark: str) -> str:
     """A new input that says which branch is taken: in turns, or always the same."""
     name, alike = f"{mark}flag", len(mark) % 5 == 0
     model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, []))
@@ -127,8 +130,22 @@ def _flag(model: onnx.ModelProto, feeds: Sequence[dict], mark: str) -> str:
     return name
 
 
-def _branches(model, part, _start, values, feeds, mark, rng):
-    bodies = {}
+@dataclass(frozen=True)
+class _Site:
+    """A part of ``model`` that becomes a body, whose state takes the place of ``start``."""
+
+    model: onnx.ModelProto
+    part: _Part
+    start: str
+    values: Arrays
+    feeds: Sequence[Arrays]
+    mark: str
+    rng: np.random.Generator
+
+
+def _branches(at: _Site) -> list[onnx.NodeProto]:
+    part, values, mark, rng = at.part, at.values, at.mark, at.rng
+    bodies = dict[str, Any]()
     for branch in ("then", "else"):
         nodes = _copies(part, f"{mark}{branch}_")
         ends = [f"{mark}{branch}_{name}" for name in part.gives]
@@ -137,39 +154,45 @@ def _branches(model, part, _start, values, feeds, mark, rng):
                 ends[place] += "_other"
                 op = str(rng.choice(["Neg", "Relu", "Tanh", "Identity"]))
                 nodes.append(helper.make_node(op, [f"{mark}else_{name}"], [ends[place]]))
-        infos = [
-            _info(end, values[name]) for end, name in zip(ends, part.gives, strict=True)
-        ]
+        infos = [_info(end, values[name]) for end, name in zip(ends, part.gives, strict=True)]
         bodies[f"{branch}_branch"] = helper.make_graph(nodes, branch, [], infos)
-    flag = _flag(model, feeds, mark)
+    flag = _flag(at.model, at.feeds, mark)
     return [helper.make_node("If", [flag], part.gives, f"{mark}if", **bodies)]
 
 
-def _state(part, start, values, mark, rng):
+def _state(at: _Site) -> list[onnx.NodeProto]:
     """The nodes that make the next state of one that is read instead of ``start``."""
+    part, start, values, mark, rng = at.part, at.start, at.values, at.mark, at.rng
     alike = [
         name
         for name in part.gives
         if values[name].dtype == np.float32 and values[name].shape == values[start].shape
     ]
-    source = f"{mark}in_{rng.choice(alike)}" if alike and rng.random() < 0.7 else f"{mark}state"
+    source = (
+        f"{mark}in_{rng.choice(alike)}" if alike and rng.random() < 0.7 else f"{mark}state"
+    )
     op = str(rng.choice(["Tanh", "Sigmoid", "Relu", "Neg", "Identity"]))
     return [helper.make_node(op, [source], [f"{mark}next"])]
 
 
-def _last(model, part, mark):
+def _last(at: _Site) -> list[onnx.NodeProto]:
     """The last of what iterations gave, under the names that others read."""
+    model, part, mark = at.model, at.part, at.mark
     last = numpy_helper.from_array(np.array(-1), f"{mark}last")
     model.graph.initializer.append(last)
     return [
-        helper.make_node("Gather", [f"{mark}all_{name}", last.name], [name], f"{mark}last_{name}")
+        helper.make_node(
+            "Gather", [f"{mark}all_{name}", last.name], [name], f"{mark}last_{name}"
+        )
         for name in part.gives
     ]
 
 
-def _loop(model, part, start, values, feeds, mark, rng):
+def _loop(at: _Site) -> list[onnx.NodeProto]:
+    model, part, start, values = at.model, at.part, at.start, at.values
+    feeds, mark, rng = at.feeds, at.mark, at.rng
     nodes = _copies(part, f"{mark}in_", **{start: f"{mark}state"})
-    nodes += _state(part, start, values, mark, rng)
+    nodes += _state(at)
     nodes.append(helper.make_node("Identity", [f"{mark}on"], [f"{mark}goes_on"]))
     inputs = [
         helper.make_tensor_value_info(f"{mark}i", TensorProto.INT64, []),
@@ -192,14 +215,16 @@ def _loop(model, part, start, values, feeds, mark, rng):
     if rng.random() < 0.3:
         model.graph.output.append(_info(f"{mark}end", values[start]))
     node = helper.make_node("Loop", [trips, "", start], results, f"{mark}loop", body=body)
-    return [node, *_last(model, part, mark)]
+    return [node, *_last(at)]
 
 
-def _scan(model, part, start, values, feeds, mark, rng):
+def _scan(at: _Site) -> list[onnx.NodeProto]:
+    model, part, start, values = at.model, at.part, at.start, at.values
+    feeds, mark, rng = at.feeds, at.mark, at.rng
     shape = values[start].shape
     nodes = [helper.make_node("Add", [f"{mark}state", f"{mark}element"], [f"{mark}sum"])]
     nodes += _copies(part, f"{mark}in_", **{start: f"{mark}sum"})
-    nodes += _state(part, start, values, mark, rng)
+    nodes += _state(at)
     inputs = [_info(f"{mark}{name}", values[start]) for name in ("state", "element")]
     ends = [_info(f"{mark}next", values[start])]
     ends += [_info(f"{mark}in_{name}", values[name]) for name in part.gives]
@@ -207,17 +232,15 @@ def _scan(model, part, start, values, feeds, mark, rng):
     steps = int(rng.integers(1, MOST_TRIPS))
     sequence = f"{mark}sequence"
     sizes = [steps, *shape]
-    model.graph.input.append(
-        helper.make_tensor_value_info(sequence, TensorProto.FLOAT, sizes)
-    )
+    model.graph.input.append(helper.make_tensor_value_info(sequence, TensorProto.FLOAT, sizes))
     for feed in feeds:
         feed[sequence] = rng.standard_normal(sizes).astype(np.float32)
     results = [f"{mark}end", *(f"{mark}all_{name}" for name in part.gives)]
-    backwards = {"scan_input_directions": [1]} if rng.random() < 0.3 else {}
+    backwards: dict[str, Any] = {"scan_input_directions": [1]} if rng.random() < 0.3 else {}
     node = helper.make_node(
         *("Scan", [start, sequence], results, f"{mark}scan"),
         body=body,
         num_scan_inputs=1,
         **backwards,
     )
-    return [node, *_last(model, part, mark)]
+    return [node, *_last(at)]
