@@ -12,7 +12,8 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from opsets.errors import ModelError
 
-_BODIES = ("If", "Loop", "Scan")
+BODIES = ("If", "Loop", "Scan")
+"""Ops whose bodies are looked into."""
 
 
 def revealed(
@@ -24,7 +25,7 @@ def revealed(
     ModelError for a tensor of a type that is not known.
     """
     wanted = [*(outputs or model.graph.output)]
-    if not any(node.op_type in _BODIES for node in model.graph.node):
+    if not any(node.op_type in BODIES for node in model.graph.node):
         return model
     own = {*_written(model.graph), *(value.name for value in model.graph.input)}
     own |= {tensor.name for tensor in model.graph.initializer}
@@ -50,7 +51,7 @@ def _typed(graph: GraphProto) -> Iterator[str]:
         if value.type.tensor_type.elem_type:
             yield value.name
     for node in graph.node:
-        for attribute in node.attribute if node.op_type in _BODIES else ():
+        for attribute in node.attribute if node.op_type in BODIES else ():
             if attribute.HasField("g"):
                 yield from _typed(attribute.g)
 
@@ -76,7 +77,7 @@ class _Revealing:
 
     def give(self, graph: GraphProto) -> list[str]:
         """Let ``graph`` hold all that is wanted of its bodies, under its name; these."""
-        found, nodes = list[str](), [each for each in graph.node if each.op_type in _BODIES]
+        found, nodes = list[str](), [each for each in graph.node if each.op_type in BODIES]
         for node in nodes:
             found += [] if node.domain else self._of_node(graph, node)
         return found

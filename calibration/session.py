@@ -17,7 +17,7 @@ from calibration.draws import all_nodes, settled
 from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import handed_over, held_in_place, of_products, put_apart
-from calibration.revealed import revealed
+from calibration.revealed import BODIES, revealed
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError, UsageError
@@ -38,7 +38,12 @@ ort.set_default_logger_severity(_FATAL)  # for what optimizers say to no session
 
 
 def takes_layouts(model: onnx.ModelProto) -> bool:
-    """Whether blocked layouts pay: the time to find them is quadratic in the Convs."""
+    """Whether blocked layouts pay: the time to find them is quadratic in the Convs.
+
+    Of a model with bodies onnxruntime writes two tensors of one name for them.
+    """
+    if any(node.op_type in BODIES for node in model.graph.node):
+        return False
     return [node.op_type for node in model.graph.node].count("Conv") <= _MANY_CONVS
 
 

@@ -66,6 +66,7 @@ from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.place.unit_ranges import with_unit_ranges
+from qpasses.place.unlike_states import leave_unlike
 from qpasses.place.untaken import leave_untaken
 from qpasses.place.words import NO_WORDS, Words
 from qpasses.prepare import PREPARE
@@ -254,8 +255,11 @@ def placed(state: State) -> State:
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     few = few_codes(found.ranges, shared, settings.codes)
-    if leave_coarse(graph, chosen, found, state.kept, context) or leave_joined(
-        graph, chosen, few.keys() - state.kept.keys(), context
+    open_ = few.keys() - state.kept.keys()
+    if (
+        leave_coarse(graph, chosen, found, state.kept, context)
+        or leave_joined(graph, chosen, open_, context)
+        or leave_unlike(graph, chosen, found.ranges, shared, context)
     ):
         return placed(calibrated(state))
     made = replace(

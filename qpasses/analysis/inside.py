@@ -14,7 +14,7 @@ from calibration.pieces import Parts
 from qpasses.analysis.kept import Kept
 from qpasses.analysis.piece import Piece
 from qpasses.analysis.regions import Region, regions_of
-from qpasses.checking.simulated import given_name
+from qpasses.checking.simulated import given_name, read_given
 from qpasses.ir.edges import Edges
 from qpasses.load.integer_model import IntegerModel
 
@@ -102,7 +102,7 @@ def _apart(model: onnx.ModelProto, names: Collection[str]) -> list[tuple[Region,
     cut, graph = {name: given_name(name) for name in names}, onnx.GraphProto()
     graph.node.extend(model.graph.node)
     for node in graph.node:
-        node.input[:] = [cut.get(name, name) for name in node.input]
+        read_given(node, cut)
     given = {value.name for value in model.graph.input} | {*cut.values()}
     parts, found = Parts(model), []
     for region in regions_of(graph, {*names}, given):

@@ -10,6 +10,7 @@ from qpasses.analysis.noise import Cost
 from qpasses.analysis.observed import Observed
 from qpasses.analysis.walking import Analysis
 from qpasses.checking.meaning import is_integer
+from qpasses.ir.flow import FLOW
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
 from qpasses.ir.record import AnyQuantization
@@ -52,9 +53,13 @@ def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _by_source(found: Analysis) -> dict[str, Node]:
-    """By float node, the node of the integer graph that has constants of it."""
+    """By float node, the node of the integer graph that has constants of it.
+
+    By one with bodies, what gives one of its results.
+    """
     record, nodes = found.pair.record, found.pair.integer.nodes
     by_source = {node.name: node for node in nodes}
+    by_source |= {node.attrs["of"]: node for node in nodes if node.domain == FLOW}
     for node in reversed(nodes):
         entry = record.nodes.get(node.name)
         by_source |= dict.fromkeys(entry.source if entry and is_integer(node) else (), node)
@@ -63,13 +68,14 @@ def _by_source(found: Analysis) -> dict[str, Node]:
 
 def _of_weights(found: Analysis, place: int, by_source: Mapping[str, Node]) -> Row:
     step, lost = found.worlds.steps[place], found.constants[place]
-    source = next(name for name in step.nodes if name in by_source)
+    known = [name for name in step.nodes if name in by_source]
+    source = next((name for name in known if by_source[name].domain == FLOW), known[0])
     node = by_source[source]
     op = OPS.get(node.op) if is_integer(node) else None
     inputs = dict(zip(op.inputs if op else (), node.inputs, strict=bool(op)))
     weights, entry = inputs.get("w"), found.pair.record.nodes.get(node.name)
     return {
-        "tensor": f"{node.name}.constants" if weights is None else weights.name,
+        "tensor": _called(node, source) if weights is None else weights.name,
         "real": source,
         "kind": "weights",
         "node": node.name,
@@ -97,6 +103,11 @@ def _of_weights(found: Analysis, place: int, by_source: Mapping[str, Node]) -> R
         "read_by": [],
         "range_of": None,
     }
+
+
+def _called(node: Node, source: str) -> str:
+    """What stands for the constants of a node, and of the bodies of one for all they hold."""
+    return f"{source}.bodies" if node.domain == FLOW else f"{node.name}.constants"
 
 
 def _of_activation(found: Analysis, stored: str, node: Node) -> Row:

@@ -12,7 +12,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.row_blocks import blocks
 from qpasses.checking.known import NOTHING, Known
-from qpasses.checking.sizes import sizes_of
+from qpasses.checking.sizes import Counted, sizes_of
 from qpasses.ir.flow import FLOW
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, is_graph
 from qpasses.ir.record import (
@@ -47,10 +47,9 @@ class Pair:
     """An integer graph and the float graph it is to compute, with what is known so far.
 
     ``known``: what the original says itself, if it is quantized. ``meanings`` are by the name
-    of a tensor of the integer graph. ``times``: how often a float node of an iteration runs.
-    ``operands``: the constants that a record may say the
-    scale of. ``raised``: by float node, the channels whose weights have a wider scale because
-    of their bias.
+    of a tensor of the integer graph. ``counted``: what is measured of the float graph.
+    ``operands``: the constants that a record may say the scale of. ``raised``: by float node,
+    the channels whose weights have a wider scale because of their bias.
     """
 
     integer: Graph
@@ -61,7 +60,7 @@ class Pair:
     meanings: dict[str, Meaning] = field(default_factory=dict)
     operands: set[str] = field(default_factory=set)
     raised: dict[str, list[int]] = field(default_factory=dict)
-    times: Mapping[str, int] = field(default_factory=dict)
+    counted: Counted = field(default_factory=Counted)
 
     @cached_property
     def float_nodes(self) -> Mapping[str, Node]:

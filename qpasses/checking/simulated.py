@@ -121,7 +121,7 @@ def cut_at_stored(pair: Pair, of_integers: bool = True) -> Cut:
         if proto.name in left:
             _read_dequantized(proto, left[proto.name], pair, stored, narrow)
         else:
-            _read_codes(proto, stored)
+            read_given(proto, stored)
     _write_out_norms(graph, pair)
     graph.node.extend(apart)
     del graph.value_info[:]
@@ -269,7 +269,7 @@ def _read_dequantized(
                 proto.input[place] = given_name(ours if ours in narrow else meaning.real)
     for attribute in proto.attribute:
         for branch in attribute.g.node:
-            _read_codes(branch, inner)
+            read_given(branch, inner)
 
 
 def _within(node: Node) -> Iterator[Node]:
@@ -280,12 +280,12 @@ def _within(node: Node) -> Iterator[Node]:
             yield from _within(inner)
 
 
-def _read_codes(node: onnx.NodeProto, names: Container[str]) -> None:
+def read_given(node: onnx.NodeProto, names: Container[str]) -> None:
     """Let a node, and those of its branches, read ``names`` as the integer graph has them."""
     node.input[:] = [given_name(name) if name in names else name for name in node.input]
     for attribute in node.attribute:
         for inner in attribute.g.node:
-            _read_codes(inner, names)
+            read_given(inner, names)
 
 
 def given_name(name: str) -> str:

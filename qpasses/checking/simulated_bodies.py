@@ -93,7 +93,7 @@ def _part(
     stored = [ours for ours in whole.codes if homes.get(ours, ()) == region]
     as_is = {each.real: ours for ours, each in known if not each.stored and ours in homes}
     written = [tensor for node in pair.integer.nodes for tensor in node.outputs]
-    ranks = {tensor.name: rank(tensor) or 0 for tensor in written}
+    ranks = {tensor.name: count for tensor in written if (count := rank(tensor)) is not None}
     moved = {name for node in graph.node if is_flow(node) for name in node.output}
     codes = {each: whole.codes[each] for each in stored}
     codes = {each: name for each, name in codes.items() if written_as(name) not in moved}
@@ -116,11 +116,15 @@ def _part(
     passed = {as_is[name]: name for name in found.passed}
     is_iterated = any(label == "body" for _, label in region)
     iterated = {
-        ours: ranks.get(ours, 0)
+        ours: ranks.get(ours, _ANY)
         for ours in (*given, *passed, *codes)
         if is_iterated and homes.get(ours, ()) == region
     }
     return Simulated(made, {**given, **passed}, codes, iterated)
+
+
+_ANY = -2
+"""The rank of a tensor of which it is not known: no stack has one more."""
 
 
 def iterations(part: Simulated, values: Tensors) -> Iterator[Tensors]:

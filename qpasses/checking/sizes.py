@@ -1,10 +1,12 @@
 """Sizes of the tensors of a float graph, for recorded sizes of its inputs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from qpasses.ir.graph import Graph, Node, constant
 from qpasses.ir.interchange import export_graph, import_graph, prepared_model
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes
 
@@ -17,12 +19,13 @@ def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Seq
     Inferred, or where inference ends those of a run.
     """
     model = export_graph(graph)
-    del model.graph.value_info[:]
+    for body in nested_graphs(model.graph):
+        del body.value_info[:]
+        for value in body.output:
+            value.type.tensor_type.ClearField("shape")
     for tensor in model.graph.initializer:
         if prod(tensor.dims) > _LARGE:  # no size is computed from so many numbers
             tensor.ClearField("raw_data")
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
         for dim, size in zip(dims, inputs.get(value.name, []), strict=False):
@@ -37,6 +40,22 @@ def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Seq
     }
     lost = [name for name in shapes if name and name not in known]
     return known | (run_sizes(prepared_model(graph), inputs, lost) if lost else {})
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is measured of a float graph: how often nodes of iterations run, and products.
+
+    By name; of those that run in no iteration nothing is said, nor of what is not known.
+    """
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    macs: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, node: Node, sizes: Mapping[str, Sequence[int]]) -> int:
+        """The multiply-accumulates of a node in all iterations, by ``sizes`` if it has any."""
+        found = products_of(node, sizes) * self.times.get(node.name, 1)
+        return found or self.macs.get(node.name, 0)
 
 
 def products_of(node: Node, sizes: Mapping[str, Sequence[int]]) -> int:

@@ -8,7 +8,6 @@ from the float graph. Nothing of what made the graph is asked.
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from qpasses.checking.known import NOTHING, Known
@@ -44,6 +43,7 @@ from qpasses.checking.rules.check_edges import (
 from qpasses.checking.rules.check_kept import stored_otherwise
 from qpasses.checking.rules.check_moving import what_is_moved
 from qpasses.checking.rules.check_states import check_states
+from qpasses.checking.sizes import Counted
 from qpasses.checking.whole import (
     counted,
     misshapen,
@@ -83,17 +83,17 @@ def check(
     excluded: Container[str] = (),
     unlisted: Container[str] = (),
     known: Known = NOTHING,
-    times: Mapping[str, int] = MappingProxyType({}),
+    measured: Counted | None = None,
     advance: Advance = no_advance,
 ) -> Checked:
     """Check ``integer`` against ``real``, the float graph as prepared.
 
     ``about`` holds what the integer model says of itself, ``excluded`` the float nodes that
     the user wanted in float, ``unlisted`` those that only others may take in, ``known`` what a
-    quantized original says of its tensors, ``times`` how often float nodes of iterations run.
+    quantized original says of its tensors, ``measured`` what is known of the float graph.
     ``advance`` is called before each node.
     """
-    pair = Pair(integer, record, settings, real, known, times=times)
+    pair = Pair(integer, record, settings, real, known, counted=measured or Counted())
     found = list(read_inputs(pair))
     claims: dict[str, list[Node]] = {}
     heads: dict[str, list[Node]] = {}

@@ -25,6 +25,7 @@ from qpasses.checking.sample_runs import BothBodies, Simulation, differences
 from qpasses.checking.side_by_side import SideBySide
 from qpasses.checking.simulated import Simulated, simulated
 from qpasses.checking.simulated_bodies import parts
+from qpasses.checking.sizes import Counted
 from qpasses.checking.translation import Checked, check
 from qpasses.emit.overloads import changed_bodies
 from qpasses.evidence.compiled_probe import probe_compiled
@@ -213,8 +214,9 @@ def compared(
         ) from error
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
+    counted = Counted(context.times, context.record.macs)
     given = read.graph, read.record, read.settings, read.about, real
-    checked = check(*given, *left, known, context.times, advance)
+    checked = check(*given, *left, known, counted, advance)
     return replace(checked, macs=context.record.macs)
 
 

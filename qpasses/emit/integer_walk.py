@@ -16,6 +16,7 @@ from opsets.errors import ModelError, UsageError
 from qpasses.emit.operations import RefusedError
 from qpasses.emit.tosa.equal_rescales import UnequalError
 from qpasses.emit.tosa.lowering import Lowering
+from qpasses.ir.flow import FLOW
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
 
 L = TypeVar("L", bound=Lowering)
@@ -158,6 +159,8 @@ def _check_edge(to: Lowering, graph: Graph, node: Node) -> None:
 def _lower(to: L, node: Node, lowerings: Mapping[str, Callable[[L, Node], None]]) -> None:
     if _settled(to, node):
         return
+    if node.domain == FLOW:
+        raise RefusedError(f"branches and loops have no form, as {node.attrs['of']!r} is one")
     lower = lowerings.get(node.op)
     if lower is None:
         raise RefusedError("there is no form of this op yet")

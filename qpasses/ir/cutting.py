@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 from onnx import GraphProto, NodeProto, ValueInfoProto, helper
 
+from calibration.held_weights import is_held
 from opsets.errors import ModelError
 from qpasses.ir.flow import (
     ATTRIBUTES,
@@ -36,7 +37,12 @@ def cut(flat: onnx.ModelProto) -> onnx.ModelProto:
     cutter = _Cutter(made.graph)
     nodes = list(cutter.ordered(()))
     values = [each for each in flat.graph.value_info if not cutter.is_inside(each.name)]
-    for part, found in ((made.graph.node, nodes), (made.graph.value_info, values)):
+    shared = [each for each in flat.graph.initializer if not cutter.is_inside(each.name)]
+    for part, found in (
+        (made.graph.node, nodes),
+        (made.graph.value_info, values),
+        (made.graph.initializer, shared),
+    ):
         del part[:]
         part.extend(found)
     return made
@@ -69,9 +75,29 @@ class _Cutter:
                 value = helper.make_tensor_value_info(name, kind, [])
                 self._values.setdefault(name, value)
         self._known = [value.name for value in graph.value_info]
+        self._constants: dict[Region, list[onnx.TensorProto]] = {}
+        self._place_constants(graph)
         self._items: dict[Region, list[Item]] = {}
         for key, region in self._homes.homes.items():
             self._items.setdefault(region, []).append(key)
+
+    def _place_constants(self, graph: GraphProto) -> None:
+        """Constants stand in the one body that reads them: onnxruntime's optimizer asks there.
+
+        Those that are held stay outside, where they are handed over.
+        """
+        readers: dict[str, set[Region]] = {}
+        for place in (each for each in self._homes.homes if isinstance(each, int)):
+            for name in self._homes.reads[place]:
+                readers.setdefault(name, set()).add(self._homes.homes[place])
+        for node in filter(is_flow, self._nodes):
+            for name in node.input:
+                readers.setdefault(name, set()).add(())
+        for tensor in graph.initializer:
+            regions = readers.get(tensor.name, set())
+            if len(regions) == 1 and not is_held(tensor):
+                (self._tensors[tensor.name],) = regions
+                self._constants.setdefault(self._tensors[tensor.name], []).append(tensor)
 
     def is_inside(self, name: str) -> bool:
         """Whether the tensor ``name`` stands in a body."""
@@ -176,7 +202,8 @@ class _Cutter:
             given.append(name)
             outputs.append(value)
         entered = [self._value(name) for name in inputs]
-        made = helper.make_graph(nodes, begin[:-1], entered, outputs)
+        constants = self._constants.get(region, [])
+        made = helper.make_graph(nodes, begin[:-1], entered, outputs, constants)
         said = {*inputs, *given}
         made.value_info.extend(
             self._values[n]

@@ -1,12 +1,12 @@
 """Shapes inside of bodies, where ONNX's inference knows nothing of constants around them."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 
 import onnx
 
 from qpasses.ir.cutting import cut
-from qpasses.ir.flow import CARRIED, CARRIED_OUT, FLOW, JOINED
-from qpasses.ir.homes import is_flow
+from qpasses.ir.flow import CARRIED, CARRIED_OUT, COLLECTED, FLOW, JOINED
+from qpasses.ir.homes import attribute_of, is_flow
 from qpasses.ir.splicing import spliced
 
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
@@ -61,26 +61,28 @@ def _assumed(flat: onnx.ModelProto, refused: Container[str]) -> onnx.ModelProto:
     """
     known, found = _shapes(flat), dict[str, Shape]()
     for node in filter(is_flow, flat.graph.node):
-        name, shapes = node.output[0], {known.get(each) for each in _alike(node)}
-        first = shapes.pop() if len(shapes) == 1 else None
-        if (
-            first is not None
-            and name not in refused
-            and _fixed(first) > _fixed(known.get(name))
-        ):
-            found[name] = first
+        name, shape = node.output[0], _given(node, known)
+        if shape and name not in refused and _fixed(shape) > _fixed(known.get(name)):
+            found[name] = shape
     return _with_shapes(flat, found) if found else flat
+
+
+def _given(node: onnx.NodeProto, known: Mapping[str, Shape]) -> Shape | None:
+    """The shape that what ``node`` gives has by that of what it is given, if that is known."""
+    places = {CARRIED: (0,), CARRIED_OUT: (0, 1), COLLECTED: (0,), JOINED: (1, 2)}
+    shapes = {known.get(node.input[place]) for place in places.get(node.op_type, ())}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if shape is None or node.op_type != COLLECTED:
+        return shape
+    if attribute_of(node, "axis"):
+        return None
+    before = known.get(node.output[0]) or (f"{node.output[0]} iterations",)
+    return (before[0], *shape)
 
 
 def _fixed(shape: Shape | None) -> int:
     """How many sizes are numbers; -1 for a shape that is not known."""
     return -1 if shape is None else sum(isinstance(size, int) for size in shape)
-
-
-def _alike(node: onnx.NodeProto) -> Sequence[str]:
-    """What has the shape that the output of ``node`` has if all of that are alike."""
-    places = {CARRIED: (0,), CARRIED_OUT: (0, 1), JOINED: (1, 2)}.get(node.op_type, ())
-    return [node.input[place] for place in places]
 
 
 def _changing(flat: onnx.ModelProto) -> list[str]:

@@ -7,9 +7,11 @@ import onnx
 
 from calibration import Session
 from opsets.declaration import keeps_shape as keeps_shape
+from qpasses.ir.cutting import cut
 from qpasses.ir.inner_shapes import with_inner_shapes
-from qpasses.ir.model_nodes import SIMPLIFIED, is_simplified, nodes_of
+from qpasses.ir.model_nodes import SIMPLIFIED, is_simplified, nested_graphs, nodes_of
 from qpasses.ir.runtime import Arrays
+from qpasses.ir.splicing import spliced
 
 _SIZED = frozenset(
     {"AveragePool", "ConvTranspose", "GlobalAveragePool", "ReduceMean", "Resize"}
@@ -30,10 +32,9 @@ def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
     inferred = infer_types(model, sample)
     if sample is None:
         return inferred
-    values = {
-        value.name: value for value in [*inferred.graph.value_info, *inferred.graph.output]
-    }
-    asked = [name for node in inferred.graph.node for name in _asked(node)]
+    graphs = [*nested_graphs(inferred.graph)]
+    values = {v.name: v for graph in graphs for v in (*graph.value_info, *graph.output)}
+    asked = [name for node in nodes_of(inferred) for name in _asked(node)]
     if not _mistaken(inferred, sample, [values[name] for name in asked if name in values]):
         return inferred
     fixed = all(_is_fixed(value) for value in inferred.graph.input)
@@ -69,10 +70,28 @@ def _mistaken(
     if not said:
         return []
     names = [value.name for value in said]
-    found = Session(_watching(model, names), optimize=False).run(names, sample, FIRST)
+    flat = spliced(model)
+    watched = _watching(model if flat is model else cut(flat), names)
+    found = Session(watched, optimize=False).run(names, sample, FIRST)
+    outside = {value.name for value in (*model.graph.input, *model.graph.output)}
+    outside |= {name for node in model.graph.node for name in node.output}
     sizes = [np.shape(array) for array in found]
-    pairs = zip(said, sizes, strict=True)
+    pairs = [
+        (value, real if value.name in outside else _of_one(value, real))
+        for value, real in zip(said, sizes, strict=True)
+    ]
     return [(value, real) for value, real in pairs if not _fits(_sizes(value), real)]
+
+
+def _of_one(value: onnx.ValueInfoProto, sizes: Sequence[int]) -> Sequence[int]:
+    """The sizes in one iteration, if ``sizes`` are those of a stack of them.
+
+    What it says itself where they tell nothing: of a branch that was not taken.
+    """
+    count = len(_sizes(value))
+    if 0 in sizes or not count <= len(sizes) <= count + 1:
+        return _sizes(value)
+    return sizes[len(sizes) - count :]
 
 
 def _sizes(value: onnx.ValueInfoProto) -> list[int]:

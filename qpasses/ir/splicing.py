@@ -7,6 +7,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto, helper
 
 from calibration.draws import all_nodes, draws_anew
+from calibration.large_weights import names_read
 from qpasses.ir.flow import (
     ATTRIBUTES,
     BEGUN,
@@ -75,7 +76,7 @@ class _Splicer:
         """
         idle = _idle_names(graph) if within else {}
         begin = "" if graph.name == within.rstrip("/") else within  # it was cut: names stay
-        for node in graph.node:
+        for node in _read_nodes(graph) if within else graph.node:
             if node.output and node.output[0] in idle:
                 continue
             copy = _renamed(node, names)
@@ -223,6 +224,16 @@ def _own_names(graph: GraphProto) -> list[str]:
     found = [value.name for value in (*graph.input, *graph.initializer)]
     found += [name for node in graph.node for name in node.output if name]
     return [*dict.fromkeys(found)]
+
+
+def _read_nodes(graph: GraphProto) -> list[NodeProto]:
+    """The nodes on which the outputs of a body depend, which stand in order."""
+    read, found = {value.name for value in graph.output}, list[NodeProto]()
+    for node in reversed(graph.node):
+        if read.intersection(node.output):
+            read.update(names_read([node]))
+            found.append(node)
+    return found[::-1]
 
 
 def _idle_names(graph: GraphProto) -> dict[str, str]:

@@ -19,6 +19,7 @@ from qpasses.ir.elementwise import (
     pair_objection,
     takes_multipliers,
 )
+from qpasses.ir.flow import CARRIED_OUT
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used, producer, varies
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_stacks
@@ -129,6 +130,7 @@ class _Draft:
 def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
     context.adopt(graph)
+    _leave_states(graph, context)
     draft = _Draft(graph, context)
     for node in graph.nodes:
         if id(node) not in draft.taken and is_float(node.outputs[0]):
@@ -141,6 +143,17 @@ def plan(graph: Graph, context: Context) -> Plan:
     _add_tensors(draft, active)
     _tie_states(draft.plan, graph, context.settings)
     return draft.plan
+
+
+def _leave_states(graph: Graph, context: Context) -> None:
+    """A state that comes in, or goes out, in float does both in float."""
+    excluded = context.selection.excluded
+    for node in graph.nodes:
+        if node.op == CARRIED_OUT and (start := producer(node.inputs[1])) is not None:
+            ends = [each.name for each in (start, node) if each.name in excluded]
+            for name in ends[:1]:
+                excluded.setdefault(start.name, excluded[name])
+                excluded.setdefault(node.name, excluded[name])
 
 
 def _sort(draft: _Draft, node: Node) -> None:

@@ -82,7 +82,9 @@ def _behind(
 
 def _numbers(tensor: Tensor, sizes: Mapping[str, Sequence[int]]) -> int:
     """How many it holds; of a Softmax one for each distribution."""
-    shape = sizes.get(tensor.name, [0])
+    shape = sizes.get(tensor.name)
+    if shape is None:
+        return 0
     node, count = tensor.inputs[0], prod(shape)
     along = int(shape[node.attrs.get("axis", -1)]) if node.op == "Softmax" else 1
     return count // max(along, 1)

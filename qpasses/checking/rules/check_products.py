@@ -41,7 +41,6 @@ from qpasses.checking.rules.check_multipliers import (
     word_pairs,
 )
 from qpasses.checking.rules.check_rounding import count_far
-from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels, real_thresholds
 from qpasses.ir.graph import Node, Tensor, constant, input_at
 from qpasses.ir.record import (
@@ -155,7 +154,7 @@ def _matrix(
             reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
         )
     scales = {"x": scales_of(x), "w": matrix.scale.tolist()}
-    macs = products_of(node, site.pair.sizes) * site.pair.times.get(node.name, 1)
+    macs = site.pair.counted.of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
 
 
@@ -295,7 +294,7 @@ def int_mat_mul(site: Site) -> Iterator[str]:
     scales = {"a": [a.scale], "b": [b.scale]} | (
         {} if factor is None else {"factor": [factor]}
     )
-    macs = products_of(node, site.pair.sizes) * site.pair.times.get(node.name, 1)
+    macs = site.pair.counted.of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, {"inner": inner}, scales, reachable, macs=macs)
 
 

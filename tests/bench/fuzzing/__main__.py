@@ -13,6 +13,7 @@ import onnx
 from rich.console import Console
 from rich.progress import track
 
+from tests.bench.fuzzing.bodies import body_case
 from tests.bench.fuzzing.graphs import Case, case
 from tests.bench.fuzzing.judge import Failure, Seen
 from tests.bench.fuzzing.judge_any import judge_any
@@ -22,8 +23,8 @@ from tests.bench.fuzzing.shrinking import shrunk
 from tests.bench.fuzzing.single_ops import single_op
 from tests.support.op_loops import PLAIN
 
-KINDS = ("both", "float", "quantized", "tflite")
-"""Of both, every third graph is quantized already."""
+KINDS = ("both", "float", "quantized", "tflite", "bodies")
+"""Of both, every third graph is quantized already, every tenth has branches or loops."""
 
 LARGE = 64
 """Constants of more elements are printed by their ONNX text alone."""
@@ -43,6 +44,8 @@ def drawn(kind: str, seed: int, number: int) -> Case | None:
     """Case ``number`` of ``seed``, of one of ``KINDS``."""
     if kind == "tflite":
         return tflite_case(seed, number)
+    if kind == "bodies" or (kind == "both" and number % 10 == 9):
+        return body_case(seed, number)
     is_quantized = kind == "quantized" or (kind == "both" and number % 3 == 2)
     return (quantized_case if is_quantized else case)(seed, number)
 
@@ -85,6 +88,7 @@ def main() -> int:
             made, failure = shrunk(made, failure)
         kind = "quantized" if made.is_quantized else "float"
         kind = "tflite" if made.is_exported else kind
+        kind = "bodies" if made.has_bodies else kind
         command = (
             f"python -m tests.bench.fuzzing --seed {given.seed} --case {number} --kind {kind}"
         )

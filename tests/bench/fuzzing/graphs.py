@@ -53,7 +53,7 @@ class Case:
     """A float model, feeds to calibrate on, and options of ``qpasses.quantize``.
 
     ``is_quantized``: a model that is quantized already, and ``qpasses.integerize``;
-    ``is_exported``: what is made becomes a TFLite file.
+    ``is_exported``: what is made becomes a TFLite file; ``has_bodies``: branches or loops.
     """
 
     model: onnx.ModelProto
@@ -61,6 +61,7 @@ class Case:
     options: Mapping[str, Any]
     is_quantized: bool = False
     is_exported: bool = False
+    has_bodies: bool = False
 
     def with_model(self, model: onnx.ModelProto, feeds: Sequence[Arrays]) -> "Case":
         """The same options for another model."""
