@@ -61,6 +61,7 @@ from tests.support.kernels.row_cases import (
     softmaxes,
     softmaxes_of_words,
 )
+from tests.support.kernels.sequence_cases import grus, lstms, rnns
 from tests.support.op_cases import CASES
 from tests.support.tosa_nodes import each_output, expected, model_of_nodes
 
@@ -139,8 +140,10 @@ EVERY = {
     "IntDiv": quotients,
     "IntGemm": products_of_matrices,
     "IntGlobalAveragePool": global_pools,
+    "IntGru": grus,
     "IntLayerNorm": norms,
     "IntLogSoftmax": log_softmaxes,
+    "IntLstm": lstms,
     "IntMatMul": products_of_two,
     "IntMaxPool": largest_pools,
     "IntMul": products,
@@ -151,6 +154,7 @@ EVERY = {
     "IntRescaledAdd": rescaled_sums,
     "IntRescaledSub": rescaled_sums,
     "IntResize": resizes,
+    "IntRnn": rnns,
     "IntSub": sums,
     "Lut": lookups,
     "Lut16": wide_lookups,

@@ -163,20 +163,20 @@ def recurrent(draw, gates):
         y_type = x_type
     words = INT16 in (x_type, y_type)
     attributes = {"rounding": draw(rounding if words else node_rounding)}
-    lengths, whole = draw(st.sampled_from(["all", "all", "each", "one"])), draw(st.booleans())
+    whole, lengths = draw(st.booleans()), draw(st.sampled_from(["all", "all", "each", "one"]))
     return Parts(rng, gates, sizes, (x_type, y_type), lengths, whole), attributes
 
 
 @st.composite
 def int_lstm(draw):
-    sees = not draw(st.integers(0, 3))
-    return lstm(*draw(recurrent(4)), sees, draw(st.booleans()), draw(st.booleans()))
+    made, sees = draw(recurrent(4)), not draw(st.integers(0, 3))
+    return lstm(*made, sees, draw(st.booleans()), draw(st.booleans()))
 
 
 @st.composite
 def int_gru(draw):
-    is_last = draw(st.integers(0, 1))
-    return gru(*draw(recurrent(3)), is_last, draw(st.booleans()), draw(st.booleans()))
+    made, is_last = draw(recurrent(3)), draw(st.integers(0, 1))
+    return gru(*made, is_last, draw(st.booleans()), draw(st.booleans()))
 
 
 @st.composite
