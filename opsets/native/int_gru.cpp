@@ -22,7 +22,6 @@ struct GruNumbers : AllGates {
     Scales reset, new_part, old_part, shown;
     Ends ends;
     Type type;
-    StateLoops resets, blends, results;
 
     GruNumbers(const Inputs &given, const Requantization &how, bool is_last)
         : AllGates(given, GATES, 3, given(Y_ZERO), given(R_BIAS), how), resets_last(is_last),
@@ -35,9 +34,7 @@ struct GruNumbers : AllGates {
                              f_table.largest() * LARGEST_WORD)),
           shown(scales_of(how, given(Y_SCALE), given(Y_SCALE + 1), 0, LARGEST_WORD)),
           ends(given(Y_ZERO).number(), given(Y_MIN).number(), given(Y_MAX).number()),
-          type(given(Y_ZERO).type), resets(StateLoops::in(reset.in_double())),
-          blends(StateLoops::in(new_part.in_double() && old_part.in_double())),
-          results(StateLoops::in(shown.in_double())) {}
+          type(given(Y_ZERO).type) {}
 
     static int32_t of_one(const Tensor &given) {
         must_be_from(given.number(), 0, WHOLE_WORD, "one");
@@ -48,12 +45,18 @@ struct GruNumbers : AllGates {
 class GruChunk : public Chunk {
   public:
     GruChunk(const GruNumbers &by, int64_t rows, const FirstState &initial, void *y_h)
-        : Chunk(by, rows), by_(by), initial_(initial), y_h_(y_h), states_(rows, wide),
-          gates_(rows * 2, wide), places_(2, wide), new_(1, wide), rest_(1, wide), blend_(1, wide),
-          none_(1, wide), units_(1, wide, 1), zero_(1, wide, static_cast<int32_t>(by.ends.zero)) {}
+        : Chunk(by, rows), by_(by), initial_(initial), y_h_(y_h), reset_(by.reset.from(0)),
+          new_(by.new_part.from(0)), old_(by.old_part.from(0)), shown_(by.shown.from(0)),
+          of_resets_(loops.one[by.reset.in_double()]),
+          of_states_(loops.two[by.new_part.in_double() && by.old_part.in_double()]),
+          of_codes_(loops.one[by.shown.in_double()]), memory_(rows + 1, wide),
+          gates_(rows * 2, wide), places_(2, wide), n_(1, wide), rest_(1, wide), none_(1, wide), units_(1, wide, 1), zero_(1, wide, static_cast<int32_t>(by.ends.zero)) {
+        for (int64_t row = 0; row <= rows; row++)
+            states_.push_back(memory_.at(row));
+    }
 
     void begin(int64_t row, int64_t sequence) override {
-        initial_.row(sequence, states_.at(row));
+        initial_.row(sequence, states_[row]);
         show(row);
     }
 
@@ -64,7 +67,7 @@ class GruChunk : public Chunk {
             states.places(sums, row, more + 3 * row * wide, 0, 2, places_.at(0));
             by_.f_table.look_up(places_.at(0), 2 * wide, gates);
             if (!by_.resets_last) {
-                level(by_.resets, by_.reset, gates + R * wide, states_.at(row), codes.at(row));
+                level(of_resets_, reset_, gates + R * wide, states_[row], codes.at(row));
                 keep(row);
             }
         }
@@ -75,24 +78,29 @@ class GruChunk : public Chunk {
     }
 
     void end(int64_t row, int64_t sequence) const override {
-        store_codes(states_.at(row), states.units(), INT16, y_h_, sequence * states.units());
+        store_codes(states_[row], states.units(), INT16, y_h_, sequence * states.units());
     }
 
   private:
     const GruNumbers &by_;
     const FirstState &initial_;
     void *y_h_;
-    StateRows states_, gates_, places_, new_, rest_, blend_, none_, units_, zero_;
+    Scaling reset_, new_, old_, shown_;
+    RecurrentLoops::One of_resets_;
+    RecurrentLoops::Two of_states_;
+    RecurrentLoops::One of_codes_;
+    StateRows memory_, gates_, places_, n_, rest_, none_, units_, zero_;
+    std::vector<int32_t *> states_; /* of each row, and memory for new ones */
 
     /* Codes of products. */
-    void level(const StateLoops &loops, const Scales &by, const int32_t *a, const int32_t *b,
-               int32_t *found) const {
-        loops.one(by.from(0), a, b, zero_.at(0), static_cast<int32_t>(by_.ends.low),
+    void level(RecurrentLoops::One loop, const Scaling &by, const int32_t *a,
+               const int32_t *b, int32_t *found) const {
+        loop(by, a, b, zero_.at(0), static_cast<int32_t>(by_.ends.low),
                   static_cast<int32_t>(by_.ends.high), wide, found);
     }
 
     void show(int64_t row) {
-        level(by_.results, by_.shown, states_.at(row), units_.at(0), codes.at(row));
+        level(of_codes_, shown_, states_[row], units_.at(0), codes.at(row));
     }
 
     /* The new state of a row; ``more``: the gate n of its input. */
@@ -100,18 +108,17 @@ class GruChunk : public Chunk {
         const int32_t *z = gates_.at(2 * row), *reset = z + wide;
         if (by_.resets_last) {
             states.places(sums, row, none_.at(0), N * wide, 1, places_.at(0));
-            by_.resets.one(by_.reset.from(0), reset, places_.at(0), more, -0x8000, 0x7fff, wide,
-                           places_.at(1));
+            of_resets_(reset_, reset, places_.at(0), more, -0x8000, 0x7fff, wide, places_.at(1));
         } else {
             states.places(sums, row, more, N * wide, 1, places_.at(1));
         }
-        by_.g_table.look_up(places_.at(1), wide, new_.at(0));
+        by_.g_table.look_up(places_.at(1), wide, n_.at(0));
         int32_t *rest = rest_.at(0);
         for (int64_t k = 0; k < wide; k++)
             rest[k] = by_.one - z[k];
-        by_.blends.two(by_.new_part.from(0), by_.old_part.from(0), rest, new_.at(0), z,
-                       states_.at(row), -0x8000, 0x7fff, wide, blend_.at(0));
-        std::copy_n(blend_.at(0), wide, states_.at(row));
+        of_states_(new_, old_, rest, n_.at(0), z, states_[row], -0x8000, 0x7fff, wide,
+                   states_.back());
+        std::swap(states_[row], states_.back());
         show(row);
     }
 };

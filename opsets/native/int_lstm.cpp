@@ -23,7 +23,6 @@ struct LstmNumbers : AllGates {
     int32_t c_low, c_high;
     Ends ends;
     Type type;
-    StateLoops cells, results;
 
     LstmNumbers(const Inputs &given, const Requantization &how)
         : AllGates(given, GATES, 4, given(Y_ZERO), std::nullopt, how),
@@ -38,9 +37,21 @@ struct LstmNumbers : AllGates {
                           f_table.largest() * h_table.largest())),
           c_low(word(given(C_MIN))), c_high(word(given(C_MAX))),
           ends(given(Y_ZERO).number(), given(Y_MIN).number(), given(Y_MAX).number()),
-          type(given(Y_ZERO).type),
-          cells(StateLoops::in(old_part.in_double() && new_part.in_double())),
-          results(StateLoops::in(shown.in_double())) {}
+          type(given(Y_ZERO).type) {}
+
+    LstmRow row() const {
+        const auto number = [](int64_t each) { return static_cast<int32_t>(each); };
+        return {states.scales().from(0), old_part.from(0), new_part.from(0), shown.from(0),
+                f_table.view(), g_table.view(), h_table.view(), c_low, c_high, number(ends.zero),
+                number(ends.low), number(ends.high), states.wide()};
+    }
+
+    /* Whether the loop for whole rows does. */
+    bool is_simple() const {
+        constexpr int UPWARD = 2;
+        return !sees && !states.are_long() && states.scales().way() == UPWARD &&
+               old_part.in_double() && new_part.in_double() && shown.in_double();
+    }
 
     static int32_t word(const Tensor &given) {
         must_be_from(given.number(), -0x8000, 0x7fff, "an end of cells");
@@ -52,9 +63,11 @@ class LstmChunk : public Chunk {
   public:
     LstmChunk(const LstmNumbers &by, int64_t rows, const FirstState &h, const FirstState &c,
               void *y_h, void *y_c)
-        : Chunk(by, rows), by_(by), h_(h), c_(c), y_h_(y_h), y_c_(y_c), cells_(rows, wide),
-          places_(4, wide), gates_(4, wide), new_(1, wide), squashed_(1, wide),
-          zero_(1, wide, static_cast<int32_t>(by.ends.zero)) {}
+        : Chunk(by, rows), by_(by), h_(h), c_(c), y_h_(y_h), y_c_(y_c), row_(by.row()),
+          is_simple_(by.is_simple()),
+          of_cells_(loops.two[by.old_part.in_double() && by.new_part.in_double()]),
+          of_codes_(loops.one[by.shown.in_double()]), cells_(rows, wide), places_(4, wide),
+          gates_(4, wide), new_(1, wide), squashed_(1, wide), zero_(1, wide, row_.zero) {}
 
     void begin(int64_t row, int64_t sequence) override {
         h_.row(sequence, codes.at(row));
@@ -64,7 +77,11 @@ class LstmChunk : public Chunk {
     void step(const int32_t *more, const std::vector<int64_t> &rows) override {
         multiply(0, 4);
         for (int64_t row : rows)
-            of_row(row, more + 4 * row * wide);
+            if (is_simple_)
+                loops.lstm_row(row_, sums.shorts.data() + 4 * row * wide, more + 4 * row * wide,
+                               gates_.at(0), cells_.at(row), codes.at(row));
+            else
+                of_row(row, more + 4 * row * wide);
     }
 
     void end(int64_t row, int64_t sequence) const override {
@@ -77,8 +94,13 @@ class LstmChunk : public Chunk {
     const LstmNumbers &by_;
     const FirstState &h_, &c_;
     void *y_h_, *y_c_;
+    LstmRow row_;
+    bool is_simple_;
+    RecurrentLoops::Two of_cells_;
+    RecurrentLoops::One of_codes_;
     StateRows cells_, places_, gates_, new_, squashed_, zero_;
 
+    /* Any row, loop by loop. */
     void of_row(int64_t row, const int32_t *more) {
         if (by_.sees) {
             see(I, row, more, cells_.at(row));
@@ -89,15 +111,14 @@ class LstmChunk : public Chunk {
             by_.f_table.look_up(places_.at(0), 3 * wide, gates_.at(0));
         }
         by_.g_table.look_up(places_.at(G), wide, gates_.at(G));
-        by_.cells.two(by_.old_part.from(0), by_.new_part.from(0), gates_.at(F), cells_.at(row),
-                      gates_.at(I), gates_.at(G), by_.c_low, by_.c_high, wide, new_.at(0));
+        of_cells_(row_.old_part, row_.new_part, gates_.at(F), cells_.at(row), gates_.at(I),
+                  gates_.at(G), row_.c_low, row_.c_high, wide, new_.at(0));
         std::copy_n(new_.at(0), wide, cells_.at(row));
         if (by_.sees)
             see(O, row, more, new_.at(0));
         by_.h_table.look_up(new_.at(0), wide, squashed_.at(0));
-        by_.results.one(by_.shown.from(0), gates_.at(O), squashed_.at(0), zero_.at(0),
-                        static_cast<int32_t>(by_.ends.low), static_cast<int32_t>(by_.ends.high),
-                        wide, codes.at(row));
+        of_codes_(row_.shown, gates_.at(O), squashed_.at(0), zero_.at(0), row_.low, row_.high, wide,
+                  codes.at(row));
     }
 
     /* A gate that sees cells through its peephole. */

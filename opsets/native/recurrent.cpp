@@ -6,7 +6,6 @@
 #include "requantized.h"
 
 #include <cmath>
-#include <type_traits>
 
 #if QPASSES_SETS > 1
 #include <immintrin.h>
@@ -15,9 +14,9 @@
 namespace qpasses {
 namespace {
 
-constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
 constexpr double EXACT = 4503599627370496.0; /* 2**52: double holds half of what is below it */
 constexpr int64_t SOME_ROWS = 1 << 16;       /* of gates of inputs, so many numbers at once */
+constexpr double LARGEST_LEVEL = 1 << 29;    /* some of them have a sum that int32 holds */
 constexpr int64_t SAFE = 255;                /* so many quads have sums that int32 holds */
 constexpr int64_t WORTH = 1 << 21;           /* so many products are a part of their own */
 
@@ -105,18 +104,9 @@ std::vector<int64_t> filled_up(const std::vector<int64_t> &numbers, int64_t unit
     return found;
 }
 
-using Products = void (*)(const uint8_t *, int64_t, int64_t, const Line *, int64_t, int64_t,
-                          int64_t, const int32_t *, int32_t *, int64_t);
-
-Products products_of(bool are_bytes) {
-#if QPASSES_SETS > 1
-    if (are_bytes)
-        return avx512::products<true>;
-#endif
-    return BEST(products<false>);
-}
-
 } // namespace
+
+const RecurrentLoops &recurrent_loops() { return BEST(LOOPS_OF_SET); }
 
 Scales::Scales(const Requantization &how, const std::vector<int64_t> &multipliers,
                const std::vector<int64_t> &shifts, const std::vector<int64_t> &largest)
@@ -124,7 +114,8 @@ Scales::Scales(const Requantization &how, const std::vector<int64_t> &multiplier
     for (size_t k = 0; k < multipliers.size(); k++) {
         const int64_t m = multipliers[k], s = m || shifts[k] ? shifts[k] : 1;
         must_be_from(s, how.is_twice ? 0 : 1, 62, "a shift");
-        in_double_ &= std::fabs(static_cast<double>(m)) * static_cast<double>(largest[k]) < EXACT;
+        const double product = std::fabs(static_cast<double>(m)) * static_cast<double>(largest[k]);
+        in_double_ &= product < EXACT && std::ldexp(product, static_cast<int>(-s)) < LARGEST_LEVEL;
         factors_.push_back(std::ldexp(static_cast<double>(m), static_cast<int>(-s)));
         halves_.push_back(how.last == Rounding::HALF_TO_EVEN
                               ? 0 : std::ldexp(0.5, static_cast<int>(-s)));
@@ -169,12 +160,6 @@ Scales scales_of_gates(const Requantization &how, const Tensor &multiplier, cons
                   filled_up(numbers_of(shift, gates * units), units), largest);
 }
 
-StateLoops StateLoops::in(bool is_double) {
-    if (is_double)
-        return {BEST(one_product<true>), BEST(two_products<true>)};
-    return {BEST(one_product<false>), BEST(two_products<false>)};
-}
-
 WordTable::WordTable(const Tensor &given) : entries_(WHOLE_WORD + 1), lift_(0) {
     if (given.size() != WHOLE_WORD)
         fail("a table that has not 65,536 entries");
@@ -187,10 +172,6 @@ WordTable::WordTable(const Tensor &given) : entries_(WHOLE_WORD + 1), lift_(0) {
         fill(uint16_t{}, 0x8000);
     else
         of_stored(given.type, "a table", [&](auto entry) { fill(entry, 0); });
-}
-
-void WordTable::look_up(const int32_t *places, int64_t count, int32_t *found) const {
-    BEST(look_up)(entries_.data() + WHOLE_WORD / 2, lift_, places, count, found);
 }
 
 int64_t WordTable::largest() const {
@@ -227,9 +208,9 @@ void LeftCodes::of_tensor(const Tensor &from, int64_t first, uint8_t *row) const
 void LeftCodes::of_numbers(const int32_t *codes, uint8_t *row) const {
     const int32_t base = static_cast<int32_t>(base_);
     if (are_bytes_)
-        BEST(narrowed<uint8_t>)(codes, base, padded(length_), row);
+        loops_.to_bytes(codes, base, padded(length_), row);
     else
-        BEST(narrowed<int16_t>)(codes, base, padded(length_), reinterpret_cast<int16_t *>(row));
+        loops_.to_words(codes, base, padded(length_), reinterpret_cast<int16_t *>(row));
 }
 
 AllGates::AllGates(const Inputs &given, size_t first, int64_t gates, const Tensor &state_zero,
@@ -292,13 +273,17 @@ Sums GateSums::room(int64_t rows) const {
     return {columns_, std::vector<int32_t>(count), std::vector<int64_t>(are_long_ ? count : 0)};
 }
 
-void GateSums::add(const uint8_t *rows, int64_t count, int64_t column, int64_t gates,
-                   Sums &found) const {
+void GateSums::add(const uint8_t *rows, int64_t step, int64_t count, int64_t column,
+                   int64_t gates, Sums &found) const {
     const int64_t quads = left_.quads(), panels = gates * wide_ / COLUMNS;
     const Line *weights = weights_.data() + column / COLUMNS * quads;
-    const auto add_some = products_of(left_.are_bytes());
+    auto add_some = loops_.products;
+#if QPASSES_SETS > 1
+    if (left_.are_bytes())
+        add_some = avx512::products<true>;
+#endif
     if (!are_long_) {
-        add_some(rows, count, left_.bytes(), weights, quads, quads, panels,
+        add_some(rows, count, step, weights, quads, quads, panels,
                  short_start_.data() + column, found.shorts.data() + column, columns_);
         return;
     }
@@ -306,7 +291,7 @@ void GateSums::add(const uint8_t *rows, int64_t count, int64_t column, int64_t g
     for (int64_t r = 0; r < count; r++)
         std::copy_n(start_.data() + column, gates * wide_, found.longs.data() + r * columns_ + column);
     for (int64_t k = 0; k < quads; k += SAFE) {
-        add_some(rows + 4 * k, count, left_.bytes(), weights + k, quads, std::min(SAFE, quads - k),
+        add_some(rows + 4 * k, count, step, weights + k, quads, std::min(SAFE, quads - k),
                  panels, none.data(), found.shorts.data() + column, columns_);
         for (int64_t r = 0; r < count; r++)
             for (int64_t n = r * columns_ + column; n < r * columns_ + column + gates * wide_; n++)
@@ -319,11 +304,9 @@ void GateSums::places(const Sums &sums, int64_t row, const int32_t *more, int64_
     const int64_t from = row * columns_ + column, count = gates * wide_;
     const Scaling by = scales_.from(column);
     if (are_long_)
-        plain::places<false, int64_t>(by, sums.longs.data() + from, more, count, found);
-    else if (scales_.in_double())
-        BEST(places<true, int32_t>)(by, sums.shorts.data() + from, more, count, found);
+        plain::places<plain::InLong>(by, sums.longs.data() + from, more, count, found);
     else
-        BEST(places<false, int32_t>)(by, sums.shorts.data() + from, more, count, found);
+        loops_.places[scales_.way()](by, sums.shorts.data() + from, more, count, found);
 }
 
 void GateSums::places_seen(const Sums &sums, int64_t row, const int32_t *more, int64_t column,
@@ -332,11 +315,11 @@ void GateSums::places_seen(const Sums &sums, int64_t row, const int32_t *more, i
     const int64_t from = row * columns_ + column;
     const Scaling by = scales_.from(column), other = holes.from(hole);
     if (are_long_)
-        plain::places_seen<false, int64_t>(by, other, sums.longs.data() + from, more, cells, wide_, found);
-    else if (scales_.in_double() && holes.in_double())
-        BEST(places_seen<true, int32_t>)(by, other, sums.shorts.data() + from, more, cells, wide_, found);
+        plain::places_seen<plain::InLong>(by, other, sums.longs.data() + from, more, cells, wide_,
+                                          found);
     else
-        BEST(places_seen<false, int32_t>)(by, other, sums.shorts.data() + from, more, cells, wide_, found);
+        loops_.places_seen[scales_.in_double() && holes.in_double()](
+            by, other, sums.shorts.data() + from, more, cells, wide_, found);
 }
 
 Sequences::Sequences(const Tensor &given, const Tensor &lens, const GateSums &inputs)
@@ -379,10 +362,11 @@ void FirstState::row(int64_t place, int32_t *to) const {
 }
 
 void store_codes(const int32_t *codes, int64_t count, Type type, void *y, int64_t to) {
+    const RecurrentLoops &loops = recurrent_loops();
     if (type == INT16)
-        BEST(narrowed<int16_t>)(codes, 0, count, static_cast<int16_t *>(y) + to);
+        loops.to_words(codes, 0, count, static_cast<int16_t *>(y) + to);
     else
-        BEST(narrowed<uint8_t>)(codes, 0, count, static_cast<uint8_t *>(y) + to);
+        loops.to_bytes(codes, 0, count, static_cast<uint8_t *>(y) + to);
 }
 
 InputGates::InputGates(const Context &context, const GateSums &sums, const Sequences &sequences,
@@ -411,19 +395,22 @@ const int32_t *InputGates::of(int64_t step) {
 
 void InputGates::fill(int64_t from, int64_t to) {
     const LeftCodes &left = sums_.left();
+    const int64_t length = left.length(), gates = sums_.columns() / sums_.wide();
     Sums sums = sums_.room(TALLEST);
-    std::vector<uint8_t> rows(TALLEST * left.bytes());
-    for (int64_t k = from; k < to; k += TALLEST) {
-        const int64_t some = std::min(TALLEST, to - k);
-        for (int64_t r = 0; r < some; r++) {
-            const int64_t step = begin_ + (k + r) / rows_, row = first_ + (k + r) % rows_;
-            left.of_tensor(sequences_.x, (step * sequences_.batch + row) * left.length(),
-                           rows.data() + r * left.bytes());
-        }
-        sums_.add(rows.data(), some, 0, sums_.columns() / sums_.wide(), sums);
-        for (int64_t r = 0; r < some; r++)
-            sums_.places(sums, r, none_.data(), 0, sums_.columns() / sums_.wide(),
-                         gates_.data() + (k + r) * sums_.columns());
+    std::vector<uint8_t> copied(left.are_rows() ? 0 : TALLEST * left.bytes());
+    for (int64_t k = from; k < to;) {
+        /* rows side by side in x: of several steps where these are all of a step */
+        const int64_t step = begin_ + k / rows_, row = first_ + k % rows_;
+        const int64_t side = rows_ == sequences_.batch ? to - k : std::min(rows_ - k % rows_, to - k);
+        const int64_t some = std::min(TALLEST, side), at = (step * sequences_.batch + row) * length;
+        for (int64_t r = 0; r < some && !left.are_rows(); r++)
+            left.of_tensor(sequences_.x, at + r * length, copied.data() + r * left.bytes());
+        if (left.are_rows())
+            sums_.add(sequences_.x.as<uint8_t>() + at, length, some, 0, gates, sums);
+        else
+            sums_.add(copied.data(), left.bytes(), some, 0, gates, sums);
+        for (int64_t r = 0; r < some; r++, k++)
+            sums_.places(sums, r, none_.data(), 0, gates, gates_.data() + k * sums_.columns());
     }
 }
 
@@ -437,13 +424,13 @@ void Chunk::keep(int64_t row) {
 }
 
 void Chunk::multiply(int64_t column, int64_t gates) {
-    states.add(left_.data(), rows_, column, gates, sums);
+    states.add(left_.data(), states.left().bytes(), rows_, column, gates, sums);
 }
 
 void run_steps(const Context &context, const AllGates &by, const Sequences &all, Type type,
                int64_t zero, void *y, const std::function<std::unique_ptr<Chunk>(int64_t)> &make) {
     const int64_t chunks = (all.batch + TALLEST - 1) / TALLEST;
-    const StateRows none(1, all.units, static_cast<int32_t>(zero));
+    const StateRows none(1, by.states.wide(), static_cast<int32_t>(zero));
     context.parallel(chunks, [&](size_t part) {
         const int64_t first = static_cast<int64_t>(part) * TALLEST;
         const int64_t count = std::min(TALLEST, all.batch - first);

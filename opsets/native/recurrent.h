@@ -33,6 +33,66 @@ struct Scaling {
     int32_t first_shift;
 };
 
+/* A table by 16 bits: its middle is the entry of nothing; ``lift`` is what entries lack. */
+struct TableView {
+    const int16_t *middle;
+    int32_t lift;
+};
+
+/* What a step of an LSTM is. */
+struct LstmRow {
+    Scaling gates, old_part, new_part, shown;
+    TableView f_table, g_table, h_table;
+    int32_t c_low, c_high, zero, low, high;
+    int64_t wide;
+};
+
+struct Line;
+
+/* Loops on so many numbers, a multiple of COLUMNS: in int64, or in double where that does. */
+struct RecurrentLoops {
+    /* Levels of sums and ``more`` as words; in double, where halves go up too. */
+    void (*places[3])(const Scaling &, const int32_t *sums, const int32_t *more, int64_t count,
+                      int32_t *found);
+
+    /* And levels of ``cells``. */
+    void (*places_seen[2])(const Scaling &, const Scaling &, const int32_t *sums,
+                           const int32_t *more, const int32_t *cells, int64_t count,
+                           int32_t *found);
+
+    /* Levels of a * b and ``more``, from ``low`` to ``high``. */
+    using One = void (*)(const Scaling &, const int32_t *a, const int32_t *b, const int32_t *more,
+                         int32_t low, int32_t high, int64_t count, int32_t *found);
+    One one[2];
+
+    /* Those of a * b and of c * d. */
+    using Two = void (*)(const Scaling &, const Scaling &, const int32_t *a, const int32_t *b,
+                         const int32_t *c, const int32_t *d, int32_t low, int32_t high,
+                         int64_t count, int32_t *found);
+    Two two[2];
+
+    /* A step of an LSTM in double, where halves go up. */
+    void (*lstm_row)(const LstmRow &, const int32_t *sums, const int32_t *more, int32_t *gates,
+                     int32_t *cells, int32_t *codes);
+
+    /* Entries of 16 bits and ``lift``; ``middle``: that of nothing. */
+    void (*look_up)(const int16_t *middle, int32_t lift, const int32_t *places, int64_t count,
+                    int32_t *found);
+
+    /* Numbers less ``base``, of any count. */
+    void (*to_bytes)(const int32_t *numbers, int32_t base, int64_t count, uint8_t *to);
+    void (*to_words)(const int32_t *numbers, int32_t base, int64_t count, int16_t *to);
+
+    /* [count, wide]: ``start`` and sums of rows, ``step`` bytes apart, with panels of weights:
+       ``some`` quads of all that a panel has. */
+    void (*products)(const uint8_t *rows, int64_t count, int64_t step, const Line *weights,
+                     int64_t quads, int64_t some, int64_t panels, const int32_t *start,
+                     int32_t *found, int64_t wide);
+};
+
+/* Those of the instruction set that runs. */
+const RecurrentLoops &recurrent_loops();
+
 /* Multipliers and shifts of columns, filled up, or of one product for all. */
 class Scales {
   public:
@@ -42,6 +102,8 @@ class Scales {
     Scales(const Requantization &how, const std::vector<int64_t> &multipliers,
            const std::vector<int64_t> &shifts, const std::vector<int64_t> &largest);
 
+    /* Which loops do: in int64, in double, in double with halves that go up. */
+    int way() const { return !in_double_ ? 0 : how_.last == Rounding::HALF_AWAY ? 1 : 2; }
     bool in_double() const { return in_double_; }
     bool any() const; /* whether one is not nothing */
     Scaling from(int64_t column) const;
@@ -61,32 +123,23 @@ Scales scales_of(const Requantization &how, const Tensor &multiplier, const Tens
 Scales scales_of_gates(const Requantization &how, const Tensor &multiplier, const Tensor &shift,
                        int64_t gates, int64_t units);
 
-/* Loops on so many numbers, a multiple of COLUMNS; in double, or in int64. */
-struct StateLoops {
-    /* One product as levels, and ``more``, from ``low`` to ``high``. */
-    void (*one)(const Scaling &, const int32_t *a, const int32_t *b, const int32_t *more,
-                int32_t low, int32_t high, int64_t count, int32_t *found);
-
-    /* The sum of two. */
-    void (*two)(const Scaling &, const Scaling &, const int32_t *a, const int32_t *b,
-                const int32_t *c, const int32_t *d, int32_t low, int32_t high, int64_t count,
-                int32_t *found);
-
-    static StateLoops in(bool is_double);
-};
-
 /* A table by 16 bits: entries in order of what is looked up. */
 class WordTable {
   public:
     /* Of entries of 16 bits, or of bytes. */
     explicit WordTable(const Tensor &given);
 
-    void look_up(const int32_t *places, int64_t count, int32_t *found) const;
+    void look_up(const int32_t *places, int64_t count, int32_t *found) const {
+        loops_.look_up(view().middle, lift_, places, count, found);
+    }
+
+    TableView view() const { return {entries_.data() + WHOLE_WORD / 2, lift_}; }
 
     /* The size of the largest entry. */
     int64_t largest() const;
 
   private:
+    const RecurrentLoops &loops_ = recurrent_loops();
     std::vector<int16_t> entries_; /* and one behind them */
     int32_t lift_;                 /* what entries lack */
 };
@@ -109,11 +162,15 @@ class LeftCodes {
     int64_t quads() const { return quads_; }       /* of a row: four bytes each */
     int64_t bytes() const { return 4 * padded(quads_); }
 
+    /* Whether codes as they lie in a tensor are rows, as far apart as they are long. */
+    bool are_rows() const { return are_bytes_ && base_ == 0 && length_ % 4 == 0; }
+
     /* A row of codes as they lie in a tensor; or of numbers, some more than the length. */
     void of_tensor(const Tensor &from, int64_t first, uint8_t *row) const;
     void of_numbers(const int32_t *codes, uint8_t *row) const;
 
   private:
+    const RecurrentLoops &loops_ = recurrent_loops();
     Type type_;
     bool are_bytes_;
     int64_t zero_, base_, length_, quads_;
@@ -141,8 +198,9 @@ class GateSums {
 
     Sums room(int64_t rows) const;
 
-    /* Sums of rows that lie ``left().bytes()`` apart, of so many gates from a column on. */
-    void add(const uint8_t *rows, int64_t count, int64_t column, int64_t gates, Sums &found) const;
+    /* Sums of rows that lie so many bytes apart, of so many gates from a column on. */
+    void add(const uint8_t *rows, int64_t step, int64_t count, int64_t column, int64_t gates,
+             Sums &found) const;
 
     /* Levels of sums of one row and ``more``, as words, of so many gates from a column on. */
     void places(const Sums &sums, int64_t row, const int32_t *more, int64_t column, int64_t gates,
@@ -153,7 +211,12 @@ class GateSums {
                      const Scales &holes, int64_t hole, const int32_t *cells,
                      int32_t *found) const;
 
+    /* How these are made levels, and whether sums are in int32. */
+    const Scales &scales() const { return scales_; }
+    bool are_long() const { return are_long_; }
+
   private:
+    const RecurrentLoops &loops_ = recurrent_loops();
     LeftCodes left_;
     int64_t units_, wide_, columns_;
     bool are_long_ = false; /* sums, which int32 does not hold */
@@ -261,6 +324,7 @@ class Chunk {
     StateRows codes;
 
   protected:
+    const RecurrentLoops &loops = recurrent_loops();
     const GateSums &states;
     int64_t wide;
 

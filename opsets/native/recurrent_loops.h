@@ -1,18 +1,27 @@
 /* Loops of recurrent kernels, for one instruction set, which says how ``add`` joins products and
    what ``look_up`` does: see recurrent.cpp. */
 
-/* Levels where double holds all products. */
+/* Levels where double holds all products, and int32 the sum of some levels. */
 struct InDouble {
-    using Number = double;
+    using Number = int32_t;
 
-    static double level(int32_t value, const Scaling &by, int64_t k) {
+    static int32_t level(int32_t value, const Scaling &by, int64_t k) {
         double found = value * by.factor[k], half = by.half[k];
         int64_t bits, sign;
         __builtin_memcpy(&bits, &half, sizeof bits);
         __builtin_memcpy(&sign, &found, sizeof sign);
         bits |= sign & by.sign;
         __builtin_memcpy(&half, &bits, sizeof half);
-        return found + half + MAGIC - MAGIC;
+        return __builtin_irint(found + half);
+    }
+};
+
+/* The same where halves go up. */
+struct Upward {
+    using Number = int32_t;
+
+    static int32_t level(int32_t value, const Scaling &by, int64_t k) {
+        return __builtin_irint(value * by.factor[k] + by.half[k]);
     }
 };
 
@@ -44,61 +53,114 @@ struct InLong {
     }
 };
 
-template <bool IN_DOUBLE> using By = std::conditional_t<IN_DOUBLE, InDouble, InLong>;
-
 template <typename Number> inline int32_t within(Number level, int32_t low, int32_t high) {
     level = level < low ? low : level;
     return static_cast<int32_t>(level > high ? high : level);
 }
 
-template <bool IN_DOUBLE, typename Sum>
+/* Loops go on by so many numbers that need no rest. */
+#define EACH_COLUMN                                                                            \
+    for (int64_t first = 0; first < count; first += COLUMNS)                                   \
+        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++)
+
+template <typename By, typename Sum>
 void places(const Scaling &scaling, const Sum *__restrict sums, const int32_t *__restrict more,
             int64_t count, int32_t *__restrict found) {
     const Scaling by = scaling; /* which no write to found can change */
-    for (int64_t k = 0; k < count; k++)
-        found[k] = within<typename By<IN_DOUBLE>::Number>(By<IN_DOUBLE>::level(sums[k], by, k) + more[k], -0x8000, 0x7fff);
+    EACH_COLUMN {
+        const auto level = By::level(sums[k], by, k);
+        found[k] = within<typename By::Number>(level + more[k], -0x8000, 0x7fff);
+    }
 }
 
-template <bool IN_DOUBLE, typename Sum>
+template <typename By, typename Sum>
 void places_seen(const Scaling &scaling, const Scaling &holes, const Sum *__restrict sums,
                  const int32_t *__restrict more, const int32_t *__restrict cells, int64_t count,
                  int32_t *__restrict found) {
     const Scaling by = scaling, other = holes;
-    for (int64_t k = 0; k < count; k++)
-        found[k] = within<typename By<IN_DOUBLE>::Number>(
-            By<IN_DOUBLE>::level(sums[k], by, k) + By<IN_DOUBLE>::level(cells[k], other, k) + more[k], -0x8000, 0x7fff);
+    EACH_COLUMN {
+        const auto level = By::level(sums[k], by, k);
+        const auto seen = By::level(cells[k], other, k);
+        found[k] = within<typename By::Number>(level + seen + more[k], -0x8000, 0x7fff);
+    }
 }
 
 inline int32_t product(int32_t a, int32_t b) {
     return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
 }
 
-template <bool IN_DOUBLE>
+template <typename By>
 void one_product(const Scaling &scaling, const int32_t *__restrict a, const int32_t *__restrict b,
                  const int32_t *__restrict more, int32_t low, int32_t high, int64_t count,
                  int32_t *__restrict found) {
     const Scaling by = scaling;
-    for (int64_t k = 0; k < count; k++)
-        found[k] = within<typename By<IN_DOUBLE>::Number>(By<IN_DOUBLE>::level(product(a[k], b[k]), by, 0) + more[k], low,
-                                               high);
+    EACH_COLUMN {
+        const auto level = By::level(product(a[k], b[k]), by, 0);
+        found[k] = within<typename By::Number>(level + more[k], low, high);
+    }
 }
 
-template <bool IN_DOUBLE>
+template <typename By>
 void two_products(const Scaling &scaling, const Scaling &another, const int32_t *__restrict a,
                   const int32_t *__restrict b, const int32_t *__restrict c,
                   const int32_t *__restrict d, int32_t low, int32_t high, int64_t count,
                   int32_t *__restrict found) {
     const Scaling by = scaling, other = another;
-    for (int64_t k = 0; k < count; k++)
-        found[k] = within<typename By<IN_DOUBLE>::Number>(By<IN_DOUBLE>::level(product(a[k], b[k]), by, 0) +
-                                                   By<IN_DOUBLE>::level(product(c[k], d[k]), other, 0),
-                                               low, high);
+    EACH_COLUMN {
+        const auto one = By::level(product(a[k], b[k]), by, 0);
+        const auto two = By::level(product(c[k], d[k]), other, 0);
+        found[k] = within<typename By::Number>(one + two, low, high);
+    }
 }
 
-template <typename Code> void narrowed(const int32_t *__restrict codes, int32_t base, int64_t count,
-                                       Code *__restrict to) {
-    for (int64_t k = 0; k < count; k++)
-        to[k] = static_cast<Code>(codes[k] - base);
+/* What a step of an LSTM without peepholes makes of sums: each loop's blocks do not wait for each
+   other. ``gates``: memory for the gates i, o, f, g. */
+template <typename By>
+void lstm_row(const LstmRow &given, const int32_t *sums, const int32_t *more, int32_t *gates,
+              int32_t *cells, int32_t *codes) {
+    const int64_t wide = given.wide;
+    const int32_t c_low = given.c_low, c_high = given.c_high; /* which no write can change */
+    const int32_t zero = given.zero, low = given.low, high = given.high;
+    int32_t found[COLUMNS];
+    for (int64_t first = 0; first < 4 * wide; first += COLUMNS) {
+        const TableView &table = first < 3 * wide ? given.f_table : given.g_table;
+        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++)
+            found[n] = within<typename By::Number>(By::level(sums[k], given.gates, k) + more[k],
+                                                   -0x8000, 0x7fff);
+        look_up(table.middle, table.lift, found, COLUMNS, gates + first);
+    }
+    const int32_t *i = gates, *f = gates + 2 * wide, *g = gates + 3 * wide;
+    for (int64_t first = 0; first < wide; first += COLUMNS) {
+        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
+            const auto old = By::level(product(f[k], cells[k]), given.old_part, 0);
+            const auto fresh = By::level(product(i[k], g[k]), given.new_part, 0);
+            found[n] = within<typename By::Number>(old + fresh, c_low, c_high);
+        }
+        __builtin_memcpy(cells + first, found, sizeof found);
+        look_up(given.h_table.middle, given.h_table.lift, found, COLUMNS, codes + first);
+    }
+    const int32_t *o = gates + wide;
+    for (int64_t first = 0; first < wide; first += COLUMNS) {
+        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
+            const auto level = By::level(product(o[k], codes[k]), given.shown, 0);
+            found[n] = within<typename By::Number>(level + zero, low, high);
+        }
+        __builtin_memcpy(codes + first, found, sizeof found);
+    }
+}
+
+/* So many codes; more can be read. */
+template <typename Code>
+void narrowed(const int32_t *__restrict codes, int32_t base, int64_t count, Code *__restrict to) {
+    for (int64_t first = 0; first < count; first += COLUMNS) {
+        Code some[COLUMNS];
+        for (int64_t k = 0; k < COLUMNS; k++)
+            some[k] = static_cast<Code>(codes[first + k] - base);
+        if (count - first >= COLUMNS)
+            __builtin_memcpy(to + first, some, sizeof some);
+        else
+            __builtin_memcpy(to + first, some, (count - first) * sizeof *some);
+    }
 }
 
 /* Sums of some rows with some panels of weights. */
@@ -156,3 +218,15 @@ void products(const uint8_t *rows, int64_t count, int64_t step, const Line *weig
         in_tiles<ARE_BYTES, 1, ONE_ROW>(rows, step, weights, quads, some, panels, start, found,
                                         wide);
 }
+
+const RecurrentLoops LOOPS_OF_SET = {
+    {places<InLong, int32_t>, places<InDouble, int32_t>, places<Upward, int32_t>},
+    {places_seen<InLong, int32_t>, places_seen<InDouble, int32_t>},
+    {one_product<InLong>, one_product<InDouble>},
+    {two_products<InLong>, two_products<InDouble>},
+    lstm_row<Upward>,
+    look_up,
+    narrowed<uint8_t>,
+    narrowed<int16_t>,
+    products<false>,
+};
