@@ -50,7 +50,7 @@ enum Place {
 constexpr uint32_t VERSION = 24, OP_VERSION = 17;
 constexpr size_t MOST_AXES = 16;
 
-enum Type : int { ANY = 0, UINT8 = 2, INT8 = 3, INT16 = 5, INT32 = 6, INT64 = 7 };
+enum Type : int { ANY = 0, UINT8 = 2, INT8 = 3, UINT16 = 4, INT16 = 5, INT32 = 6, INT64 = 7 };
 
 using Function = void (*)();
 

@@ -341,7 +341,8 @@ inline int64_t inner_of(const Shape &shape, size_t axis) {
 }
 
 /* An op of the domain: how many inputs it has, and which has the type of the output. Its shape
-   is that of the first, or of the first and another broadcast together. */
+   is that of the first, or of the first and another broadcast together. Further outputs are
+   states, [1, batch, units] where the first has [steps, 1, batch, units]. */
 struct Kernel {
     const char *name;
     size_t inputs, typed_as, other;
@@ -349,6 +350,9 @@ struct Kernel {
     void *(*create)(const Attributes &);
     void (*compute)(const void *state, const Context &);
     void (*destroy)(void *state);
+    size_t states[2]; /* which inputs have their types, or nothing */
+
+    size_t outputs() const { return 1 + !!states[0] + !!states[1]; }
 };
 
 /* An op of one output; the input ``other`` is broadcast with the first. State reads Attributes
@@ -360,7 +364,7 @@ constexpr Kernel broadcasting(const char *name, size_t inputs, size_t typed_as, 
             [](const void *state, const Context &context) {
                 static_cast<const State *>(state)->run(context);
             },
-            [](void *state) { delete static_cast<State *>(state); }};
+            [](void *state) { delete static_cast<State *>(state); }, {}};
 }
 
 /* One whose shape State says itself. */
@@ -368,6 +372,16 @@ template <typename State>
 constexpr Kernel shaping(const char *name, size_t inputs, size_t typed_as) {
     Kernel found = broadcasting<State>(name, inputs, typed_as, 0);
     found.shape = State::shape;
+    return found;
+}
+
+/* One that gives last states too, of the types of these inputs. */
+template <typename State>
+constexpr Kernel recurrent(const char *name, size_t inputs, size_t typed_as, size_t state,
+                           size_t other = 0) {
+    Kernel found = shaping<State>(name, inputs, typed_as);
+    found.states[0] = state;
+    found.states[1] = other;
     return found;
 }
 

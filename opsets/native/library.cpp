@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -22,10 +23,10 @@ namespace {
 
 const Kernel *const KERNELS[] = {
     &GEMMLOWP_SOFTMAX, &INT_ADD, &INT_AVERAGE_POOL, &INT_CODED_P_RELU, &INT_CONV, &INT_CONV_PER_CHANNEL,
-    &INT_COUNTED_AVERAGE_POOL, &INT_DIV, &INT_GEMM, &INT_GLOBAL_AVERAGE_POOL, &INT_LAYER_NORM,
-    &INT_LOG_SOFTMAX, &INT_MAT_MUL, &INT_MAX_POOL, &INT_MUL, &INT_PAD, &INT_P_RELU, &INT_REDUCE,
+    &INT_COUNTED_AVERAGE_POOL, &INT_DIV, &INT_GEMM, &INT_GLOBAL_AVERAGE_POOL, &INT_GRU, &INT_LAYER_NORM,
+    &INT_LOG_SOFTMAX, &INT_LSTM, &INT_MAT_MUL, &INT_MAX_POOL, &INT_MUL, &INT_PAD, &INT_P_RELU, &INT_REDUCE,
     &INT_RESCALE,
-    &INT_RESCALED_ADD, &INT_RESCALED_SUB, &INT_RESIZE, &INT_SUB, &I_BERT_GELU, &I_BERT_SOFTMAX,
+    &INT_RESCALED_ADD, &INT_RESCALED_SUB, &INT_RESIZE, &INT_RNN, &INT_SUB, &I_BERT_GELU, &I_BERT_SOFTMAX,
     &I_LAYER_NORM, &LUT, &LUT16, &LUT_INTERPOLATED, &LUT_INTERPOLATED_PER_CHANNEL, &LUT_PAIR,
     &LUT_PER_CHANNEL, &REQUANTIZE, &SHIFTMAX, &SHIFT_GELU, &TABLE_SOFTMAX, &TABLE_SOFTMAX16,
 };
@@ -95,35 +96,51 @@ class Unnamed {
     char names_[MOST_AXES][32];
 };
 
+/* Says the shape of an output, and that it has the type of an input. */
+void set_output(const Inference &given, size_t place, size_t typed_as, Sizes sizes) {
+    const Api *api = given.api;
+    void *typed = nullptr, *made = nullptr;
+    int type = 0;
+    check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, given.context, typed_as, &typed));
+    check(api, call<const void *, int *>(api, ELEMENT_TYPE, typed, &type));
+    const Unnamed named(sizes);
+    check(api, call<void **>(api, CREATE_INFO, &made));
+    const auto release = reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO]);
+    const std::unique_ptr<void, void (*)(void *)> owned(made, release);
+    check(api, call<void *, int>(api, SET_ELEMENT_TYPE, made, type));
+    check(api, call<void *, const int64_t *, size_t>(api, SET_DIMENSIONS, made, sizes.numbers,
+                                                     sizes.rank));
+    check(api, call<void *, const char **, size_t>(api, SET_SYMBOLIC_DIMENSIONS, made, sizes.names,
+                                                   sizes.rank));
+    check(api, call<void *, size_t, const void *>(api, INFERENCE_OUTPUT, given.context, place, made));
+}
+
 /* The output has the shape that the kernel says, else that of the first input, broadcast with
    another if there is one, and the type of the input that has it. */
 Status infer(const Op *op, void *context) {
     const Api *api = known_api;
     const Kernel *kernel = kernel_of(op);
     const Inference given = {api, context};
-    void *typed = nullptr, *made = nullptr;
-    int type = 0;
     try {
-        check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, kernel->typed_as,
-                                                 &typed));
-        check(api, call<const void *, int *>(api, ELEMENT_TYPE, typed, &type));
         Sizes sizes = given.input(0);
         if (kernel->other)
             sizes.join(given.input(kernel->other));
         if (kernel->shape)
             kernel->shape(given, sizes);
-        const Unnamed named(sizes);
-        check(api, call<void **>(api, CREATE_INFO, &made));
-        check(api, call<void *, int>(api, SET_ELEMENT_TYPE, made, type));
-        check(api, call<void *, const int64_t *, size_t>(api, SET_DIMENSIONS, made, sizes.numbers,
-                                                         sizes.rank));
-        check(api, call<void *, const char **, size_t>(api, SET_SYMBOLIC_DIMENSIONS, made,
-                                                       sizes.names, sizes.rank));
-        check(api, call<void *, size_t, const void *>(api, INFERENCE_OUTPUT, context, 0, made));
+        set_output(given, 0, kernel->typed_as, sizes);
+        if (kernel->states[0] && sizes.rank == 4) {
+            Sizes last = sizes;
+            last.rank = 3;
+            for (size_t k = 0; k < 3; k++) {
+                last.numbers[k] = sizes.numbers[k + 1];
+                last.names[k] = sizes.names[k + 1];
+            }
+            for (size_t k = 0; k + 1 < kernel->outputs(); k++)
+                set_output(given, k + 1, kernel->states[k], last);
+        }
     } catch (const std::exception &error) {
         return failure(api, error.what());
     }
-    reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO])(made);
     return nullptr;
 }
 
@@ -135,7 +152,7 @@ Registered registered(const Kernel *kernel) {
     op.input_type = [](const Op *, size_t) -> int { return ANY; };
     op.input_count = [](const Op *each) { return kernel_of(each)->inputs; };
     op.output_type = [](const Op *, size_t) -> int { return ANY; };
-    op.output_count = [](const Op *) -> size_t { return 1; };
+    op.output_count = [](const Op *each) { return kernel_of(each)->outputs(); };
     op.destroy = destroy;
     op.input_kind = op.output_kind = op.input_memory = [](const Op *, size_t) -> int {
         return REQUIRED;

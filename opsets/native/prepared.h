@@ -16,11 +16,12 @@ template <typename Made> class Prepared {
   public:
     using Make = std::function<Made(const Inputs &)>;
 
-    /* ``make`` reads all of so many inputs but the first, and ``other`` if it is another one. */
-    Prepared(const Attributes &given, size_t count, Make make, size_t other = 0)
+    /* ``make`` reads all of so many inputs from ``first`` on, but ``other`` if it is another one.
+     */
+    Prepared(const Attributes &given, size_t count, Make make, size_t other = 0, size_t first = 1)
         : make_(std::move(make)) {
         const Constants constants(given, count);
-        for (size_t k = 1; k < count; k++)
+        for (size_t k = first; k < count; k++)
             if (k != other && !constants.are_known(k, k))
                 return;
         known_ = made([&](size_t place) { return constants.at(place); });

@@ -1,5 +1,7 @@
 """Random legal nodes of the recurrent ops, and what each means in plain loops."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -53,100 +55,133 @@ def _reach(zero):
     return max(int(limits.max) - int(zero), int(zero) - int(limits.min), 1)
 
 
-def _lengths(draw, rng, steps, batch):
-    kind = draw(st.sampled_from(["all", "all", "each", "one"]))
+@dataclass(frozen=True)
+class Sizes:
+    """Of a node: its sequences, and the units of its state."""
+
+    steps: int
+    batch: int
+    inputs: int
+    hidden: int
+
+
+def _lengths(rng, sizes, kind):
     if kind == "all":
         return np.array([WHOLE], np.int32)
-    size = batch if kind == "each" else 1
-    return rng.integers(0, steps + 2, size).astype(np.int32)
+    size = sizes.batch if kind == "each" else 1
+    return rng.integers(0, sizes.steps + 2, size).astype(np.int32)
 
 
-@st.composite
-def recurrent(draw, gates, once=False):
-    """What all recurrent ops have: sizes, types, sums of gates and a rounding."""
-    rng = draw(generator)
-    steps, batch, inputs, hidden = (draw(st.integers(low, 4)) for low in (0, 1, 1, 1))
-    x_type, y_type = draw(word_types), draw(word_types)
-    if x_type.itemsize == y_type.itemsize == 1:
-        y_type = x_type
-    x_zero = middle_of_words(rng, x_type)
-    y_zero, y_min, y_max = output_ends(rng, y_type)
-    if y_type == INT16:
-        y_zero = np.zeros_like(y_zero)
-    rows = gates * hidden
-    w, r = (codes(rng, (size, rows), np.array(0, np.int8), 128) for size in (inputs, hidden))
-    bias = rng.integers(-1000, 1000, rows, np.int32, endpoint=True)
-    x_scale = _scale(rng, rows, _reach(x_zero) * inputs * 127, 1 << 14)
-    h_scale = _scale(rng, rows, _reach(y_zero) * hidden * 127, 1 << 14)
-    words = INT16 in (x_type, y_type) or once
-    attributes = {"rounding": draw(rounding if words else node_rounding)}
-    shape = (1, batch, hidden) if draw(st.booleans()) else (1, 1, 1)
-    return {
-        "rng": rng,
-        "x": codes(rng, (steps, batch, inputs), x_zero),
-        "lengths": _lengths(draw, rng, steps, batch),
-        "initial": lambda zero: codes(rng, shape, zero),
-        "hidden": hidden,
-        "ends": [y_zero, y_min, y_max],
-        "sums": [x_zero, w, r, bias, *x_scale, *h_scale],
-        "attributes": attributes,
-    }
+class Parts:
+    """What all recurrent ops have: sequences, and sums of so many gates."""
+
+    def __init__(self, rng, gates, sizes, types, lengths="all", whole=True):
+        x_type, y_type = types
+        self.rng, self.hidden = rng, sizes.hidden
+        x_zero = middle_of_words(rng, x_type)
+        y_zero, y_min, y_max = output_ends(rng, y_type)
+        if y_type == INT16:
+            y_zero = np.zeros_like(y_zero)
+        rows = gates * sizes.hidden
+        shapes = [(size, rows) for size in (sizes.inputs, sizes.hidden)]
+        w, r = (codes(rng, shape, np.array(0, np.int8), 128) for shape in shapes)
+        bias = rng.integers(-1000, 1000, rows, np.int32, endpoint=True)
+        x_scale = _scale(rng, rows, _reach(x_zero) * sizes.inputs * 127, 1 << 14)
+        h_scale = _scale(rng, rows, _reach(y_zero) * sizes.hidden * 127, 1 << 14)
+        self.x = codes(rng, (sizes.steps, sizes.batch, sizes.inputs), x_zero)
+        self.lengths = _lengths(rng, sizes, lengths)
+        self.ends = [y_zero, y_min, y_max]
+        self.sums = [x_zero, w, r, bias, *x_scale, *h_scale]
+        self._shape = (1, sizes.batch, sizes.hidden) if whole else (1, 1, 1)
+
+    def initial(self, zero):
+        """A state before the first step, of the type of ``zero``."""
+        return codes(self.rng, self._shape, zero)
 
 
-@st.composite
-def int_lstm(draw):
-    made = draw(recurrent(4))
-    rng, ends, hidden = made["rng"], made["ends"], made["hidden"]
+def lstm(parts, attributes, sees=False, fine=True, narrow=False):
+    """``sees``: through peepholes; ``fine``: scales of one multiplier; ``narrow``: cells."""
+    rng, ends, hidden = parts.rng, parts.ends, parts.hidden
     word = np.array(0, INT16)
     p_scale = _scale(rng, 3 * hidden, 1 << 15, 1 << 13)
-    p_scale[0] *= rng.choice([-1, 1], 3 * hidden).astype(np.int32)
-    if draw(st.integers(0, 3)):
-        p_scale[0] *= 0
+    p_scale[0] *= rng.choice([-1, 1], 3 * hidden).astype(np.int32) * sees
     c_scale = np.array([1, 1], np.int32), np.array([15, rng.integers(14, 24)], np.int32)
-    if draw(st.booleans()):
+    if not fine:
         c_scale = _scale(rng, 2, 1 << 30, 1 << 14)
     c_ends = [np.array(-32768, INT16), np.array(32767, INT16)]
-    if draw(st.booleans()):
+    if narrow:
         c_ends = [np.array(end, INT16) for end in sorted(rng.integers(-(1 << 15), 1 << 15, 2))]
     multiplier, shift = _scale(rng, 1, 1 << 30, _reach(ends[0]))
     inputs = [
-        *(made["x"], made["initial"](ends[0]), made["initial"](word), made["lengths"]),
-        *(*made["sums"], *p_scale, _gate_table(rng), *(_table(rng, INT16) for _ in "gh")),
+        *(parts.x, parts.initial(ends[0]), parts.initial(word), parts.lengths, *parts.sums),
+        *(*p_scale, _gate_table(rng), *(_table(rng, INT16) for _ in "gh")),
         *(*c_scale, *c_ends, multiplier[0], shift[0], *ends),
     ]
-    return Case(inputs, made["attributes"])
+    return Case(inputs, attributes)
 
 
-@st.composite
-def int_gru(draw):
-    made = draw(recurrent(3))
-    rng, ends, hidden = made["rng"], made["ends"], made["hidden"]
-    is_last = draw(st.integers(0, 1))
+def gru(parts, attributes, is_last=1, fine=True, whole=True):
+    """``is_last``: resets sums; ``fine``: scales of one multiplier; ``whole``: tables of 16
+    bits without a sign.
+    """
+    rng, ends, hidden = parts.rng, parts.ends, parts.hidden
     r_bias = rng.integers(-1000, 1000, 3 * hidden, np.int32, endpoint=True)
     goal = 1 << 14 if is_last else _reach(ends[0])
     reset = _scale(rng, 1, 1 << 31, goal)
     blend = np.array([1, 1], np.int32), np.array([15, 15], np.int32)
-    if draw(st.booleans()):
+    if not fine:
         blend = _scale(rng, 2, 1 << 30, 1 << 14)
     shown = _scale(rng, 1, 1 << 15, _reach(ends[0]))
     f_table, one = _table(rng, np.dtype(np.uint16)), np.array(65535, np.int32)
-    if draw(st.booleans()):  # a product with one - z has to fit int32
+    if not whole:  # a product with one - z has to fit int32
         f_table, one = _table(rng, INT16) // 2, np.array(rng.integers(1, 1 << 15), np.int32)
     inputs = [
-        *(made["x"], made["initial"](np.array(0, INT16)), made["lengths"], *made["sums"]),
+        *(parts.x, parts.initial(np.array(0, INT16)), parts.lengths, *parts.sums),
         *(r_bias, f_table, _table(rng, INT16), one, reset[0][0], reset[1][0]),
         *(*blend, shown[0][0], shown[1][0], *ends),
     ]
-    return Case(inputs, made["attributes"] | {"linear_before_reset": is_last})
+    return Case(inputs, attributes | {"linear_before_reset": is_last})
+
+
+def rnn(parts, attributes):
+    zero = parts.ends[0]
+    table = _table(parts.rng, zero.dtype)
+    first = [parts.x, parts.initial(zero), parts.lengths]
+    return Case([*first, *parts.sums, table, zero], attributes)
+
+
+# Of any of these nodes.
+
+
+@st.composite
+def recurrent(draw, gates):
+    """The parts of a node, and its attributes."""
+    rng = draw(generator)
+    sizes = Sizes(*(draw(st.integers(low, 4)) for low in (0, 1, 1, 1)))
+    x_type, y_type = draw(word_types), draw(word_types)
+    if x_type.itemsize == y_type.itemsize == 1:
+        y_type = x_type
+    words = INT16 in (x_type, y_type)
+    attributes = {"rounding": draw(rounding if words else node_rounding)}
+    whole, lengths = draw(st.booleans()), draw(st.sampled_from(["all", "all", "each", "one"]))
+    return Parts(rng, gates, sizes, (x_type, y_type), lengths, whole), attributes
+
+
+@st.composite
+def int_lstm(draw):
+    made, sees = draw(recurrent(4)), not draw(st.integers(0, 3))
+    return lstm(*made, sees, draw(st.booleans()), draw(st.booleans()))
+
+
+@st.composite
+def int_gru(draw):
+    made, is_last = draw(recurrent(3)), draw(st.integers(0, 1))
+    return gru(*made, is_last, draw(st.booleans()), draw(st.booleans()))
 
 
 @st.composite
 def int_rnn(draw):
-    made = draw(recurrent(1))
-    rng, zero = made["rng"], made["ends"][0]
-    table = _table(rng, zero.dtype)
-    inputs = [made["x"], made["initial"](zero), made["lengths"], *made["sums"], table, zero]
-    return Case(inputs, made["attributes"])
+    return rnn(*draw(recurrent(1)))
 
 
 # In plain loops.

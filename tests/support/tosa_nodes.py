@@ -29,7 +29,14 @@ def value_info(name, array):
 
 
 def expected(op, case):
-    return np.asarray(op.reference(*case.inputs, **case.attributes))
+    """What the reference gives: an array, or one of each output."""
+    found = op.reference(*case.inputs, **case.attributes)
+    return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)
+
+
+def each_output(exact):
+    """What ``expected`` gives as a sequence of arrays."""
+    return exact if isinstance(exact, tuple) else (exact,)
 
 
 def model_of_nodes(op, cases, exact=None):
@@ -41,15 +48,16 @@ def model_of_nodes(op, cases, exact=None):
     exact = exact or [expected(op, case) for case in cases.values()]
     for place, (label, case) in enumerate(cases.items()):
         names = [f"{name}_{place}" for name in op.inputs]
-        (result,) = (f"{name}_{place}" for name in op.outputs)
+        ends = [f"{name}_{place}" for name in op.outputs]
         attributes = {"domain": DOMAIN, **case.attributes}
-        nodes.append(helper.make_node(op.name, names, [result], str(label), **attributes))
+        nodes.append(helper.make_node(op.name, names, ends, str(label), **attributes))
         for formal, name, array in zip(op.inputs, names, case.inputs, strict=True):
             if formal in op.data:
                 given.append(value_info(name, array))
             else:
                 constants.append(numpy_helper.from_array(np.asarray(array), name))
-        results.append(value_info(result, exact[place]))
+        arrays = each_output(exact[place])
+        results += [value_info(*end) for end in zip(ends, arrays, strict=True)]
     graph = helper.make_graph(nodes, op.name, given, results, constants)
     return helper.make_model(graph, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION)
 
