@@ -20,10 +20,12 @@ from opsets.native import KERNELS
 from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import BY_CHANNEL, constants_of
+from qpasses.evidence.prove_recurrent import sequence
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Record
 from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
+from qpasses.ir.stages import RECURRENT
 
 _AT_ONCE = 32
 """So many nodes are in one model."""
@@ -119,21 +121,21 @@ def _run(cases: Sequence[_Case], library: Path, found: CompiledProbe) -> None:
                 given.append(_declared(name, array))
             else:
                 constants.append(numpy_helper.from_array(np.asarray(array), name))
-        nodes.append(
-            helper.make_node(op.name, names, [f"y_{place}"], domain=DOMAIN, **case.attributes)
-        )
+        ends = [f"{name}_{place}" for name in op.outputs]
+        nodes.append(helper.make_node(op.name, names, ends, domain=DOMAIN, **case.attributes))
         expected = op.reference(*case.inputs, **case.attributes)
-        results.append((case, expected))
-    outputs = [_declared(f"y_{place}", each) for place, (_, each) in enumerate(results)]
+        arrays = expected if isinstance(expected, tuple) else (expected,)
+        results += [(case, name, each) for name, each in zip(ends, arrays, strict=True)]
+    outputs = [_declared(name, each) for _, name, each in results]
     made = helper.make_graph(nodes, "kernels", given, outputs, constants)
     model = helper.make_model(made, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION)
     answers = Session(model, threads=1, operators=library).run(None, feed)
-    for (case, expected), answer in zip(results, answers, strict=True):
-        found.nodes += 1
-        found.exhaustive += case.is_all
+    found.nodes += len(cases)
+    found.exhaustive += sum(case.is_all for case in cases)
+    for (case, _, expected), answer in zip(results, answers, strict=True):
         found.elements += expected.size
         if count := int((np.asarray(answer) != expected).sum()):
-            found.wrong[case.node.name] = count
+            found.wrong[case.node.name] = found.wrong.get(case.node.name, 0) + count
 
 
 def _declared(name: str, array: NDArray[Any]) -> Any:
@@ -187,6 +189,9 @@ def _case(node: Node, record: Record) -> _Case:
         sides = [_ROWS, inner], [inner, columns]
         data = [_drawn(dtype, sizes, rng) for dtype, sizes in zip(types, sides, strict=True)]
         is_all = False
+    elif node.op in RECURRENT:
+        drawn = sequence(op.data, given, "anywhere", rng)
+        data, is_all = [drawn[name] for name in op.data], False
     elif node.op == "IntPad":
         data, is_all = [_drawn(types[0], _padded_sizes(node), rng)], False
     elif "kernel_shape" in attributes:

@@ -84,7 +84,7 @@ def _differing(node: Node, given: Constants, record: Record) -> int:
     body, op, rng = body_of(node, record), OPS[node.op], np.random.default_rng(0)
     wrong = 0
     for kind in ("anywhere", "ends", "near zero"):
-        inputs = _sequence(op.data, given, kind, rng)
+        inputs = sequence(op.data, given, kind, rng)
         arrays = [inputs[name] if name in op.data else given[name] for name in op.inputs]
         expected = op.reference(*arrays, **node.attrs)
         for optimize in (False, True):
@@ -94,7 +94,7 @@ def _differing(node: Node, given: Constants, record: Record) -> int:
     return wrong
 
 
-def _sequence(
+def sequence(
     names: Sequence[str], given: Constants, kind: str, rng: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
     """What flows in; lengths are all the steps where the node has them, else they differ."""

@@ -9,12 +9,12 @@ from qpasses import quantize, verify
 from tests.support.small_models import cnn, model, numbers, pictures, save
 
 
-def report_of(folder, made, feeds):
+def report_of(folder, made, feeds, **options):
     for index, feed in enumerate(feeds):
         (folder / "samples").mkdir(exist_ok=True)
         np.savez(folder / "samples" / f"{index}.npz", **feed)
     path = save(folder, "float.onnx", made)
-    return quantize(path, folder / "samples", folder / "integer.onnx"), path
+    return quantize(path, folder / "samples", folder / "integer.onnx", **options), path
 
 
 def test_a_recurrent_layer_left_in_float_is_not_ok(tmp_path):
@@ -22,17 +22,18 @@ def test_a_recurrent_layer_left_in_float_is_not_ok(tmp_path):
         a = MatMul (x, m) y, h, c = LSTM <hidden_size = 2> (a, w, r)
     }"""
     weights = {"m": numbers(4, 5), "w": numbers(1, 8, 5), "r": numbers(1, 8, 2)}
-    result, _ = report_of(tmp_path, model(text, **weights), [{"x": numbers(3, 1, 4)}] * 3)
+    feeds = [{"x": numbers(3, 1, 4)}] * 3
+    result, _ = report_of(tmp_path, model(text, **weights), feeds, target="tosa")
     assert result.verdict == "incomplete"
     assert not result.report["summary"]["integer_only"]
 
 
-def test_a_convolution_inside_a_branch_is_not_ok(tmp_path):
+def test_a_convolution_inside_a_branch_that_no_sample_takes_is_not_ok(tmp_path):
     text = """g (float[1, 3, 4, 4] x, bool q) => (float[1, 3, 4, 4] y) {
         a = Conv (x, w)
         y = If (q) <
             then_branch = t () => (float[1, 3, 4, 4] b) { b = Conv (a, w) },
-            else_branch = e () => (float[1, 3, 4, 4] c) { c = Neg (a) }
+            else_branch = e () => (float[1, 3, 4, 4] c) { c = Conv (a, w) }
         >
     }"""
     feeds = [{"x": numbers(1, 3, 4, 4), "q": np.array(True)}] * 3

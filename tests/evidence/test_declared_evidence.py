@@ -6,13 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from opsets.activations import Activation, said
 from opsets.declaration import PER_CHANNEL, Scaling
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.kernel_probe import probe_kernels
 from qpasses.evidence.prove import PROOFS, prove_node
 from qpasses.ir.function import Function
-from qpasses.ir.record import NodeRecord, Quantization, Record
+from qpasses.ir.record import SCALED, NodeRecord, Quantization, Record
 from qpasses.ir.runtime import OPSET
 from tests.support.op_cases import CASES, emitted
 from tests.support.thoroughness import thoroughly
@@ -27,6 +28,9 @@ def function_of(op, tensors):
     """What a record says of a node with slopes or a table: a sum, or a factor per channel."""
     if op.scaling is Scaling.SLOPES:
         return SLOPES
+    if op.scaling is Scaling.RECURRENT:
+        count = sum(name.endswith("_table") for name in op.inputs)
+        return said([Activation("Tanh")] * count)
     if op.scaling not in (Scaling.TABLE, Scaling.WIDE_TABLE):
         return ""
     real, y = [gs.Variable(name, np.float32) for name in op.data], gs.Variable("y", np.float32)
@@ -52,19 +56,26 @@ def node_of(op, case):
         else gs.Constant(key, value)
         for key, value in tensors.items()
     ]
-    y = gs.Variable("y", case.inputs[-1].dtype)
+    dtypes = {"y": case.inputs[-1].dtype}
+    dtypes |= {name: np.dtype(np.int16) for name in op.outputs if name not in dtypes}
+    if op.name in ("IntLstm", "IntRnn"):
+        dtypes["y_h"] = dtypes["y"]
+    outputs = [gs.Variable(name, dtypes[name]) for name in op.outputs]
     around = {
         each.name: each.dtype.name
-        for each in [*inputs, y]
-        if each.name in (*op.data, "y") and each.dtype != bool
+        for each in [*inputs, *outputs]
+        if each.name in (*op.data, *op.outputs) and each.dtype not in (bool, np.int32)
     }
-    entry = NodeRecord(["node"], {name: [1.0] for name in around})
+    entry = NodeRecord(["node"], {name: [1.0] for name in around if name in SCALED})
     entry.scales |= {"w": [1.0]} if "w" in tensors else {}
+    if op.scaling is Scaling.RECURRENT:
+        rows = [1.0] * tensors["r"].shape[1]
+        entry.scales = {"x": [1.0], "y": [1.0], "gates": [1.0], "w": rows, "r": rows}
     entry.overload = op.body("portable", tensors, attributes).overload
     entry.function = function_of(op, tensors)
     record = Record(nodes={"node": entry})
     record.tensors |= {key: Quantization(1.0, 0, dtype) for key, dtype in around.items()}
-    return gs.Node(op.name, "node", attributes, inputs, [y], DOMAIN), record
+    return gs.Node(op.name, "node", attributes, inputs, outputs, DOMAIN), record
 
 
 def _has_words(record):
