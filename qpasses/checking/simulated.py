@@ -248,7 +248,8 @@ def _read_dequantized(
 ) -> None:
     """Let a node that both graphs have read codes where it does so in the integer graph.
 
-    What they stand for, or themselves, as comparisons do. Place by place: it may read a tensor as it is stored and as it is. Branches by name.
+    What they stand for, or themselves, as comparisons do. Place by place: it may read a
+    tensor as it is stored and as it is. Branches by name.
     """
     inner = set[str]()
     for each in _within(node):
