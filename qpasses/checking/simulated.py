@@ -254,18 +254,21 @@ def _read_dequantized(
 ) -> None:
     """Let a node that both graphs have read codes where it does so in the integer graph.
 
-    Place by place: it may read a tensor as it is stored and as it is. Branches by name.
+    What they stand for, or themselves, as comparisons do. Place by place: it may read a
+    tensor as it is stored and as it is. Branches by name.
     """
     inner = set[str]()
     for each in _within(node):
         for place, tensor in enumerate(each.inputs):
             view, meaning = dequantized(tensor), pair.meanings.get(tensor.name)
-            if view is None or meaning is None or meaning.real not in stored:
+            if meaning is None or meaning.real not in stored:
+                continue
+            if view is None and meaning.stored is None:
                 continue
             if each is not node:
                 inner.add(meaning.real)
             else:
-                ours = view.stored.name
+                ours = tensor.name if view is None else view.stored.name
                 proto.input[place] = given_name(ours if ours in narrow else meaning.real)
     for attribute in proto.attribute:
         for branch in attribute.g.node:

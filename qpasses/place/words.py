@@ -295,8 +295,8 @@ def _takes_words(nodes: Sequence[Node], settings: Settings) -> bool:
     return is_few and not slopes_are_coded(target)
 
 
-MOST_WIDE_CHANNELS = 1024
-"""So many tables of 16 bits are run on all codes."""
+MOST_WIDE_CHANNELS = 256
+"""So many tables of 16 bits are run on all codes: each takes a tenth of a second."""
 
 
 def _are_few(nodes: Sequence[Node]) -> bool:

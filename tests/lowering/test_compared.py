@@ -98,3 +98,26 @@ def test_what_is_compared_stays_on_integers(text, options, tmp_path):
     assert verify(path, made, data=feeds).verdict == "ok"
     (zeros,) = session(result.model).run(None, {"x": np.zeros((2, 6), np.float32)})
     assert np.isfinite(zeros).all()
+
+
+GIVEN = """g (float[2, 6] x) => (bool[2, 6] y, bool[2, 6] z) {
+    q = QuantizeLinear (x, scale, zero)
+    d = DequantizeLinear (q, scale, zero)
+    c = DequantizeLinear (codes, scale, zero)
+    o = DequantizeLinear (codes, other, zero)
+    y = Greater (d, c)
+    [unlike] z = Less (d, o)
+}"""
+
+
+def test_what_a_quantized_model_compares_is_judged():
+    known = {"scale": np.float32(0.02), "other": np.float32(0.03), "zero": np.uint8(128)}
+    made = model(GIVEN, codes=np.arange(120, 126, dtype=np.uint8), **known)
+    feeds = [{"x": numbers(2, 6, seed=seed) / 4} for seed in range(4)]
+    result = quantize(made, feeds)
+    assert verify(result.model, made, data=feeds).report["summary"]["problems"] == []
+    for feed in feeds:
+        pairs = zip(
+            *(session(each).run(None, feed) for each in (made, result.model)), strict=True
+        )
+        assert all((a == b).all() for a, b in pairs)

@@ -23,10 +23,9 @@ COMPARED = frozenset(_ASKED)
 
 def is_of_codes(site: Site) -> bool:
     """Whether ``site`` is a comparison, and reads stored integers."""
-    if site.node.op not in COMPARED:
-        return False
-    found = [site.pair.meaning(each) for each in site.node.inputs if varies(each)]
-    return any(each.stored is not None for each in found)
+    known = site.pair.meanings
+    found = [known.get(each.name) for each in site.node.inputs if varies(each)]
+    return site.node.op in COMPARED and any(each and each.stored for each in found)
 
 
 def compared(site: Site) -> Iterator[str]:
