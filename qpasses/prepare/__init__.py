@@ -58,10 +58,14 @@ from qpasses.prepare.sum_to_add import SumToAdd
 CASTS: tuple[Pass, ...] = (ResolveCast(),)
 """Before constants are folded: functions of ONNX cast theirs to the type of an input."""
 
-EXPAND: tuple[Pass, ...] = (
+NETS: tuple[Pass, ...] = (
     RecognizeLoopedCell(),
     RecognizeScannedCell(),
     RecognizeUnrolledCells(),
+)
+"""What finds recurrent nets that are written out, before anything in them is rewritten."""
+
+EXPAND: tuple[Pass, ...] = (
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),
@@ -117,4 +121,4 @@ SIMPLIFY: tuple[Pass, ...] = (
     HoistTranspose(),
 )
 
-PREPARE = CASTS + EXPAND + SIMPLIFY
+PREPARE = CASTS + NETS + EXPAND + SIMPLIFY
