@@ -40,7 +40,7 @@ def recognized_steps(cells):
     is_joined = cells.how.product == "joined" and cells.how.op != "GRU"
     if cells.how.peepholes and cells.how.op == "LSTM":  # of a constant c they are folded
         is_joined &= cells.first != "constant"
-    is_known = cells.first == "zero" and cells.how.op != "GRU"
+    is_known = cells.first == "zero"
     folded = cells.first != "input" and not is_joined and not is_known
     steps = cells.how.steps - folded
     return steps * (cells.how.is_said_by_onnx and steps > 1)
