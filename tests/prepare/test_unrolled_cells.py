@@ -68,3 +68,12 @@ def test_an_excluded_node_of_a_step_keeps_it():
     context.selection.excluded["h2_node"] = "so"
     run_passes([RecognizeUnrolledCells()], graph, context)
     assert ops(graph) == []
+
+
+def test_steps_that_read_rows_of_other_sizes_stay():
+    model, feed = Unrolled(Writing("RNN", rows=1, size=1, hidden=1, steps=2)).made()
+    first = next(node for node in model.graph.node if node.op_type == "Gather")
+    first.input[0] = "h0"
+    graph, _ = rewritten(model, RecognizeUnrolledCells())
+    assert ops(graph) == []
+    is_the_same(model, graph, feed)

@@ -232,8 +232,11 @@ def _place(node: Node, y: Tensor, dims: int) -> tuple[int, int] | None:
     return (axis % dims, start) if is_one and step in ([], [1]) else None
 
 
-def are_apart(parts: Sequence[Tensor], hidden: Sequence[Tensor]) -> bool:
-    """Whether none of ``parts`` follows from a state of the chain that reads them."""
+def can_be_joined(parts: Sequence[Tensor], hidden: Sequence[Tensor]) -> bool:
+    """Whether ``parts`` are rows alike, none of which follows from a state of the chain."""
+    sizes = [list(each.shape or ()) for each in parts]
+    if len(sizes[0]) != 2 or any(each != sizes[0] for each in sizes):
+        return False
     wanted = {id(producer(each)) for each in parts if producer(each) is not None}
     waiting, seen = [node for each in hidden for node in each.outputs], set[int]()
     while waiting:
