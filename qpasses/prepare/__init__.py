@@ -62,8 +62,10 @@ CASTS: tuple[Pass, ...] = (ResolveCast(),)
 CELLS: tuple[Pass, ...] = (RecognizeLoopedCell(), RecognizeScannedCell())
 """What bodies write out as a whole: before they are put among the nodes around them."""
 
+NETS: tuple[Pass, ...] = (RecognizeUnrolledCells(),)
+"""What finds recurrent nets that are written out, before anything in them is rewritten."""
+
 EXPAND: tuple[Pass, ...] = (
-    RecognizeUnrolledCells(),
     SplitDirections(),
     ReverseTime(),
     CanonicalizeRecurrent(),
@@ -120,4 +122,4 @@ SIMPLIFY: tuple[Pass, ...] = (
     HoistTranspose(),
 )
 
-PREPARE = CELLS + CASTS + EXPAND + SIMPLIFY
+PREPARE = CELLS + CASTS + NETS + EXPAND + SIMPLIFY

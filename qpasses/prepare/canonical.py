@@ -24,7 +24,7 @@ from qpasses.ir.shapes import infer_shapes, true_shapes
 from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
-from qpasses.prepare import CASTS, CELLS, EXPAND, SIMPLIFY
+from qpasses.prepare import CASTS, CELLS, EXPAND, NETS, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.settle_resizes import settle_resizes
 from qpasses.prepare.size_advice import advised
@@ -116,7 +116,7 @@ def _through(
     whole = _runnable(graph, context) if context.given else None
     if not watch.stops_in(CELLS + CASTS):
         graph = _expanded(graph, sample, context, watch, is_new)
-    if not watch.stops_in(CELLS + CASTS + EXPAND):
+    if not watch.stops_in(CELLS + CASTS + NETS + EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
     give_back(constant_bytes(graph))
@@ -167,12 +167,15 @@ _name = attrgetter("name")
 def _expanded(
     graph: Graph, sample: Arrays | None, context: Context, watch: Watch, is_new: bool
 ) -> Graph:
-    """``graph`` without fused ops; the shapes of what they hid are inferred.
+    """``graph`` without fused ops and cells; the shapes of what they hid are inferred.
 
     ``is_new``: so are those that wait for what has been folded.
     """
     if is_new:
         graph = _sized(graph, sample, context)
+    run_passes(NETS, graph, context, watch)
+    if watch.stops_in(NETS):
+        return graph
     is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
     run_passes(EXPAND, graph, context, watch)
     return _sized(graph, sample, context) if is_fused else graph

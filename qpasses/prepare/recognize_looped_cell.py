@@ -38,7 +38,8 @@ class RecognizeLoopedCell(Pass):
     Which sum is of which gate follows from what is done with it, not from its place. A cell
     may read another one of the same Loop. The Loop runs a constant number of times, or as
     often as what it reads has steps.
-    **Exact:** it is what the nodes mean; float32 rounds sums in another order.
+    **Exact:** it is what the nodes mean, of one step at least; float32 rounds sums in another
+    order.
     """
 
     op_types: ClassVar = frozenset({"Loop"})

@@ -19,7 +19,8 @@ class RecognizeScannedCell(Pass):
     after:  ``y, h = RNN (x, W, R, B, "", h0); all = Squeeze (y)``
     Which sum is of which gate follows from what is done with it, not from its place. A cell
     may read another one of the same Scan. What is scanned backward is turned first.
-    **Exact:** it is what the nodes mean; float32 rounds sums in another order.
+    **Exact:** it is what the nodes mean, of one step at least; float32 rounds sums in another
+    order.
     """
 
     op_types: ClassVar = frozenset({"Scan"})

@@ -6,7 +6,7 @@ from qpasses.ir.graph import Graph, Node, absent, is_float
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.chains_of_cells import (
     ChainReading,
-    are_apart,
+    can_be_joined,
     read_outside,
 )
 from qpasses.prepare.recognition.steps import Found, State
@@ -41,7 +41,7 @@ class RecognizeUnrolledCells(Pass):
         if any(each.name in context.selection.excluded for each in [*inner, *joining]):
             return NOT_MINE
         x, parts = chain.x(), [each.x for each in chain.cells]
-        if x is None and not are_apart(parts, chain.hidden):
+        if x is None and not can_be_joined(parts, chain.hidden):
             return NOT_MINE  # each step reads what came of the one before
         last, first = chain.cells[-1], chain.cells[0]
         ends = {id(each) for each in (*chain.hidden, last.c_new)}

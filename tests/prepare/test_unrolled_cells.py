@@ -40,7 +40,7 @@ def recognized_steps(cells):
     is_joined = cells.how.product == "joined" and cells.how.op != "GRU"
     if cells.how.peepholes and cells.how.op == "LSTM":  # of a constant c they are folded
         is_joined &= cells.first != "constant"
-    is_known = cells.first == "zero" and cells.how.op != "GRU"
+    is_known = cells.first == "zero"
     folded = cells.first != "input" and not is_joined and not is_known
     steps = cells.how.steps - folded
     return steps * (cells.how.is_said_by_onnx and steps > 1)
@@ -68,3 +68,12 @@ def test_an_excluded_node_of_a_step_keeps_it():
     context.selection.excluded["h2_node"] = "so"
     run_passes([RecognizeUnrolledCells()], graph, context)
     assert ops(graph) == []
+
+
+def test_steps_that_read_rows_of_other_sizes_stay():
+    model, feed = Unrolled(Writing("RNN", rows=1, size=1, hidden=1, steps=2)).made()
+    first = next(node for node in model.graph.node if node.op_type == "Gather")
+    first.input[0] = "h0"
+    graph, _ = rewritten(model, RecognizeUnrolledCells())
+    assert ops(graph) == []
+    is_the_same(model, graph, feed)

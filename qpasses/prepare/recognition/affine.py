@@ -199,7 +199,8 @@ class Reading:
         first, second = (self.summed(each) for each in node.inputs)
         if node.op == "Mul" and first.is_constant:
             first, second = second, first
-        if not second.is_constant or without_ones(second.lead):
+        is_repeated = without_ones(second.lead) and not fit(first.lead, second.lead)
+        if not second.is_constant or is_repeated:
             return None
         return first.by(1 / second.bias if node.op == "Div" else second.bias)
 

@@ -20,6 +20,7 @@ from qpasses.prepare.recognition.gates import (
     complement,
     function_of,
     gate_of,
+    number_of,
     plain,
 )
 from qpasses.prepare.recognition.monomials import monomials
@@ -156,6 +157,36 @@ class CellReading:
                 )
                 if found is not None:
                     yield replace(found, linear_before_reset=term.matrix is None)
+
+    def gru_from_zero(self, h_new: Tensor, h: Tensor) -> Iterator[Cell]:
+        """The GRUs whose state follows ``h`` of zeros, of which no product is left."""
+        sums, tensors = monomials(h_new, None, self._reading)
+        for z, n in permutations(tensors, 2):
+            is_kept = sums == {_key(n): 1.0, _key(z, n): -1.0}
+            gate, state = self._gate(tensors[z]), self._gate(tensors[n])
+            if gate is not None and not is_kept:
+                gate = complement(gate) if sums == {_key(z, n): 1.0} else None
+            if gate is None or state is None:
+                continue
+            for term in state.rows.terms:
+                reset = self._reset_of_zero(term)
+                if reset is None or reset.function != gate.function:
+                    continue
+                others = [each for each in state.rows.terms if each is not term]
+                rows = [gate.rows, reset.rows, replace(state.rows, terms=others)]
+                functions = [gate.function, state.function]
+                found = assembled("GRU", h, self._reading, rows, functions, inner=term.factor)
+                if found is not None:
+                    yield replace(found, linear_before_reset=term.matrix is None)
+
+    def _reset_of_zero(self, term: Term) -> Gate | None:
+        """The reset gate of ``term``, times zeros, or the bias that was added to them."""
+        if term.matrix is None:
+            return self._gate(term.source)
+        for r, zero in self._factors(term.source):
+            if number_of(zero, self._reading) == 0:
+                return self._gate(r)
+        return None
 
     def _inside(self, term: Term, reset: Tensor, h: Tensor) -> Affine | None:
         """What the reset gate multiplies, as rows: ``h`` itself, or a product of it."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -114,11 +115,12 @@ class ChainReading:
     def _from_zero(self, after: Cell) -> Cell | None:
         """The step before, where its h is a constant of zeros, whose products are folded.
 
-        That its bias is the same is to say so. That of a GRU is folded beyond recognition.
+        That its bias is the same is to say so.
         """
         h_new = after.h
         zero = new_tensor(f"{h_new.name}_zero", h_new)
-        for found in self._cells.of(h_new, zero):
+        cells = self._cells.of(h_new, zero), self._cells.gru_from_zero(h_new, zero)
+        for found in chain.from_iterable(cells):
             alike = replace(found, r=after.r, p=after.p)
             if not found.r.any() and _follows(after, alike) and _sees_zero(found, after):
                 return alike
@@ -230,8 +232,11 @@ def _place(node: Node, y: Tensor, dims: int) -> tuple[int, int] | None:
     return (axis % dims, start) if is_one and step in ([], [1]) else None
 
 
-def are_apart(parts: Sequence[Tensor], hidden: Sequence[Tensor]) -> bool:
-    """Whether none of ``parts`` follows from a state of the chain that reads them."""
+def can_be_joined(parts: Sequence[Tensor], hidden: Sequence[Tensor]) -> bool:
+    """Whether ``parts`` are rows alike, none of which follows from a state of the chain."""
+    sizes = [list(each.shape or ()) for each in parts]
+    if len(sizes[0]) != 2 or any(each != sizes[0] for each in sizes):
+        return False
     wanted = {id(producer(each)) for each in parts if producer(each) is not None}
     waiting, seen = [node for each in hidden for node in each.outputs], set[int]()
     while waiting:
