@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from calibration.draws import DRAWN
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import form
 from qpasses.evidence.node_evidence import PROVED, NodeEvidence
 from qpasses.ir.elementwise import ELEMENTWISE
-from qpasses.ir.graph import Graph, Node, constant, producer
+from qpasses.ir.graph import Graph, Node, constant, is_graph, producer
 from qpasses.ir.macs import MULTIPLYING
 from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
@@ -114,10 +115,23 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
     """Why a node stayed in float."""
     if unfinished or node.name in record.declined:
         return record.declined.get(node.name, unfinished)
+    if any(map(is_graph, node.attrs.values())):
+        why = (
+            "draws random numbers"
+            if _draws(node)
+            else "is inside of a Scan, or has sparse ones"
+        )
+        return f"{node.op} whose body {why}: it is left whole"
     if moves(node) or node.op in CLAMPING | ELEMENTWISE | LOCATING | COMPARING:
         return f"{node.op} with no integer node next to it: it would only be rounded"
     which = " that computes" if node.op in MOVING else ""
     return f"{node.op}{which} has no integer form in this version"
+
+
+def _draws(node: Node) -> bool:
+    """Whether it draws random numbers, or a node of its bodies."""
+    bodies = [each for each in node.attrs.values() if is_graph(each)]
+    return node.op in DRAWN or any(_draws(each) for body in bodies for each in body.nodes)
 
 
 def unproved(

@@ -8,6 +8,7 @@ from onnx import ModelProto, numpy_helper
 
 from opsets.errors import QPassesError
 from qpasses.checking.translation import check
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.rewriting import Context
 from qpasses.load.integer_model import read_integer_model
 from qpasses.prepare.canonical import prepare
@@ -43,7 +44,8 @@ class Floats:
 def one_off(integer, name):
     """A copy whose constant ``name`` differs by one in its last element."""
     copy = ModelProto.FromString(integer.SerializeToString())
-    (tensor,) = (each for each in copy.graph.initializer if each.name == name)
+    constants = (each for graph in nested_graphs(copy.graph) for each in graph.initializer)
+    (tensor,) = (each for each in constants if each.name == name)
     values = numpy_helper.to_array(tensor).copy()
     last = values.reshape(-1)[-1:]
     if values.dtype == bool:

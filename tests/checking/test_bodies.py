@@ -1,0 +1,255 @@
+"""Branches and loops: what stands in them becomes integer, and verify finds faults there."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import qpasses
+from qpasses.ir.model_nodes import nested_graphs
+from tests.support.bodies_nets import (
+    BRANCH,
+    CASES,
+    LOOP,
+    body_feeds,
+    body_net,
+    feeds_of,
+    of_text,
+    voice_feeds,
+    voice_net,
+)
+from tests.support.fault_finding import Floats, one_off
+from tests.support.small_models import model, numbers, session
+
+
+def summary_of(result):
+    return result.report["summary"]
+
+
+def made_of(name, **options):
+    original, feeds = body_net(name), body_feeds(name)
+    return original, feeds, qpasses.quantize(original, feeds, **options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_stands_in_bodies_becomes_integer_and_is_verified(name):
+    original, feeds, result = made_of(name)
+    assert (result.verdict, summary_of(result)["integer_mac_share"]) == ("ok", 1.0)
+    found = qpasses.verify(result.model, original, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
+    assert summary_of(found)["accuracy"]["sqnr_db"] > 20
+    assert found.report["checks"]["qdq"]["codes"] > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation_type": "int8", "symmetric": True},
+        {"integer_io": True},
+        {"bodies": "portable"},
+        {"tensor_types": [".*=int16"]},
+        {"weight_rounding": "second-order"},
+        {"bias_correction": "in-sequence"},
+        {"activation_scales": "per-channel"},
+        {"alignment": "tpu-mlir"},
+        {"target": "litert"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["branches", "loop", "scan"])
+def test_bodies_follow_options(name, options):
+    original, feeds, result = made_of(name, **options)
+    found = qpasses.verify(result.model, original, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == (result.verdict, [])
+
+
+@pytest.mark.parametrize("emit", ["qdq", "standard"])
+@pytest.mark.parametrize("name", CASES)
+def test_other_forms_have_bodies_too(name, emit):
+    original, feeds, result = made_of(name, emit=emit)
+    ours, theirs = (session(each).run(None, feeds[0]) for each in (result.model, original))
+    for found, real in zip(ours, theirs, strict=True):
+        assert found.shape == real.shape
+        assert np.abs(found - real).max() < 0.3 * max(np.abs(real).max(), 1)
+
+
+@pytest.mark.parametrize("name", ["branches", "loop", "scan", "a branch in a loop"])
+def test_no_number_in_a_body_may_change(name):
+    original, feeds, result = made_of(name)
+    floats = Floats.of(result.model, original, feeds[0])
+    differences = floats.check(result.model).differences
+    assert [each for each in differences if "multiply-accumulates" not in each] == []
+    graphs = list(nested_graphs(result.model.graph))
+    read = {name for graph in graphs for node in graph.node for name in node.input}
+    inner = [t.name for graph in graphs for t in graph.initializer if t.name in read]
+    assert len(inner) > 10
+    for each in inner:
+        found = floats.differences(one_off(result.model, each))
+        assert len(found) > len(differences), each
+
+
+def test_a_voice_detector_comes_out_integer_but_for_its_lstms():
+    original, feeds = voice_net(), voice_feeds()
+    result = qpasses.quantize(original, feeds)
+    left = {each["op_type"] for each in summary_of(result)["float_nodes"]}
+    assert left == {"LSTM", "Split"}
+    names = {each.name: each.op for each in result.evidence}
+    for body in ("then", "else"):
+        convs = [name for name in names if name.startswith(f"rates/{body}/")]
+        assert [names[each] for each in convs].count("IntConv") == 3
+    found = qpasses.verify(result.model, original, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == ("incomplete", [])
+    assert found.report["checks"]["qdq"]["max_lsb"] <= 1
+
+
+def test_inspect_shows_nodes_with_their_place():
+    _, _, result = made_of("a loop in a branch")
+    inner = "If/then/Loop/body/MatMul"
+    assert inner in {each.name for each in result.evidence}
+    row = qpasses.inspect(result.model).node(inner)
+    assert (row.op, row.proof.proved) == ("IntGemm", True)
+
+
+def test_a_body_that_no_sample_runs_stays_float():
+    original = of_text("float[2, 4] x, bool c", "float[2, 4] y", BRANCH)
+    feeds = [{**each, "c": np.array(True)} for each in body_feeds("branches")]
+    result = qpasses.quantize(original, feeds)
+    reasons = {e["name"]: e["reason"] for e in summary_of(result)["float_nodes"]}
+    said = "no sample runs body 'else' of 'choice'"
+    assert reasons == {"choice/else/other": said, "choice/Joined_0": said}
+    assert "choice/then/product" in {each.name for each in result.evidence}
+    assert qpasses.verify(result.model, original, feeds).verdict == "incomplete"
+
+
+def test_a_loop_without_iterations_stays_float():
+    original = of_text("float[2, 4] x", "float[2, 4] y", LOOP.replace("(three,", "(none,"))
+    result = qpasses.quantize(original, feeds_of("x"))
+    reasons = {e["name"]: e["reason"] for e in summary_of(result)["float_nodes"]}
+    assert reasons["loop/body/product"] == "no sample runs body 'body' of 'loop'"
+
+
+WIDE = """h = MatMul (x, w) k = Mul (h, wide)
+    [loop] y = Loop (three, "", k) <body = turn
+        (int64 i, bool on, float[2, 4] s) => (bool off, float[2, 4] t)
+        { off = Identity (on) [product] q = MatMul (s, v) t = Tanh (q) }
+    >"""
+
+
+def test_a_state_that_is_much_wider_at_first_stays_float():
+    original = of_text("float[2, 4] x", "float[2, 4] y", WIDE)
+    feeds = feeds_of("x")
+    result = qpasses.quantize(original, feeds)
+    reasons = {e["name"]: e["reason"] for e in summary_of(result)["float_nodes"]}
+    said = "iterations leave 't' much narrower than 's' is at first"
+    assert reasons["loop/Carried_0"] == reasons["loop/CarriedOut_0"] == said
+    assert reasons["loop/body/product"] == said
+    found = qpasses.verify(result.model, original, feeds)
+    assert summary_of(found)["problems"] == []
+    assert summary_of(found)["accuracy"]["sqnr_db"] > 20
+
+
+@pytest.mark.parametrize("end", ["Carried", "CarriedOut"])
+def test_a_state_goes_out_as_it_comes_in(end):
+    original, feeds, result = made_of("loop", nodes_to_exclude=[f"loop/{end}_0"])
+    left = {each["name"] for each in summary_of(result)["float_nodes"]}
+    assert {"loop/Carried_0", "loop/CarriedOut_0"} <= left
+    assert summary_of(qpasses.verify(result.model, original, feeds))["problems"] == []
+
+
+DRAWING = LOOP.replace("o = Add (q, h)", "g = RandomNormalLike (q) o = Add (q, g)")
+IN_SCAN = """
+    y, z = Scan (zeros, x) <num_scan_inputs = 1,
+        body = turn (float[4] s, float[4] e) => (float[4] t, float[4] o) {
+        q = MatMul (e, w)
+        r = If (c) <
+            then_branch = yes () => (float[4] a) { a = MatMul (s, v) },
+            else_branch = no () => (float[4] b) { b = Relu (s) }
+        >
+        p = Add (q, r) t = Tanh (p) o = Identity (t)
+    }>"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "sizes", "said"),
+    [
+        ("float[2, 4] x", DRAWING, (2, 4), "draws random numbers"),
+        ("float[5, 4] x, bool c", IN_SCAN, (5, 4), "is inside of a Scan"),
+    ],
+    ids=["draws", "in a Scan"],
+)
+def test_bodies_that_are_left_whole_have_a_reason(inputs, nodes, sizes, said):
+    original = of_text(inputs, "float[a, b] y" if "Loop" in nodes else "float[4] y", nodes)
+    feeds = feeds_of(inputs, sizes)
+    result = qpasses.quantize(original, feeds)
+    reasons = {e["op_type"]: e["reason"] for e in summary_of(result)["float_nodes"]}
+    assert said in reasons["Loop" if "Loop" in nodes else "If"]
+    assert qpasses.verify(result.model, original, feeds).verdict == result.verdict
+
+
+@pytest.mark.parametrize("to", ["tosa", "tflite"])
+@pytest.mark.parametrize("name", ["branches", "loop"])
+def test_exits_refuse_bodies_by_name(name, to, tmp_path):
+    _, _, result = made_of(name, integer_io=True)
+    onnx.save(result.model, tmp_path / "made.onnx")
+    with pytest.raises(qpasses.ModelError, match="branches and loops have no form"):
+        qpasses.export(tmp_path / "made.onnx", tmp_path / "out", to=to)
+
+
+def test_functions_are_called_in_bodies():
+    made = model(
+        f"g (float[2, 4] x, bool c) => (float[2, 4] y) {{ {BRANCH} }}".replace(
+            "q = MatMul (h, v)", "q = local.twice (h, v)"
+        ),
+        domains=["local"],
+        functions='<domain: "local", opset_import: ["" : 17]> '
+        "twice (a, b) => (d) { e = MatMul (a, b) d = MatMul (e, b) }",
+        **{each: numbers(4, 4, seed=seed) for seed, each in enumerate("wvu")},
+    )
+    feeds = body_feeds("branches")
+    result = qpasses.quantize(made, feeds)
+    assert (result.verdict, summary_of(result)["integer_mac_share"]) == ("ok", 1.0)
+    assert qpasses.verify(result.model, made, feeds).verdict == "ok"
+
+
+def swapped(body):
+    body.output[1].name, body.output[2].name = body.output[2].name, body.output[1].name
+
+
+def other_zero(body):
+    node = next(each for each in body.node if each.op_type == "IntGemm")
+    body.initializer.append(numpy_helper.from_array(np.uint8(7), "mine"))
+    node.input[1] = "mine"
+
+
+def renamed(body):
+    body.name = "mine"
+
+
+def added(body):
+    body.node.append(onnx.helper.make_node("Identity", [body.input[0].name], ["idle"], "idle"))
+
+
+@pytest.mark.parametrize("change", [swapped, other_zero, renamed, added])
+def test_a_changed_body_is_found(change):
+    original, feeds, result = made_of("loop")
+    changed = onnx.ModelProto()
+    changed.CopyFrom(result.model)
+    (loop,) = (each for each in changed.graph.node if each.op_type == "Loop")
+    change(loop.attribute[0].g)
+    try:
+        found = qpasses.verify(changed, original, feeds)
+    except qpasses.QPassesError:
+        return
+    assert found.verdict == "failed" and summary_of(found)["problems"]
+
+
+def test_what_a_record_says_of_a_value_of_a_loop_is_compared():
+    original, feeds, result = made_of("loop")
+    (loop,) = (each for each in result.model.graph.node if each.op_type == "Loop")
+    keys = [each.key for each in loop.metadata_props]
+    assert any(each.startswith("Carried_0 ") for each in keys)
+    for each in loop.metadata_props:
+        if each.key.endswith("scales"):
+            each.value = '{"y": [0.75]}'
+    found = qpasses.verify(result.model, original, feeds)
+    assert found.verdict == "failed"
