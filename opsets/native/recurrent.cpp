@@ -472,16 +472,17 @@ void run_steps(const Context &context, const AllGates &by, const Sequences &all,
 }
 
 void recurrent_shape(const Inference &given, Sizes &sizes, size_t r) {
-    const Sizes weights = given.input(r);
-    if (sizes.rank != 3 || weights.rank != 2)
-        return;
-    sizes.rank = 4;
-    sizes.numbers[2] = sizes.numbers[1];
-    sizes.names[2] = sizes.names[1];
+    const Sizes weights = given.input(r), x = sizes;
+    const auto copy = [&](size_t axis, const Sizes &from, size_t rank, size_t place) {
+        sizes.numbers[axis] = from.rank == rank ? from.numbers[place] : -1;
+        sizes.names[axis] = from.rank == rank ? from.names[place] : nullptr;
+    };
+    sizes.rank = 4; /* whatever is known of x */
+    copy(0, x, 3, 0);
     sizes.numbers[1] = 1;
     sizes.names[1] = nullptr;
-    sizes.numbers[3] = weights.numbers[0];
-    sizes.names[3] = weights.names[0];
+    copy(2, x, 3, 1);
+    copy(3, weights, 2, 0);
 }
 
 } // namespace qpasses
