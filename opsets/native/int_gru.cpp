@@ -45,29 +45,23 @@ struct GruNumbers : AllGates {
 class GruChunk : public Chunk {
   public:
     GruChunk(const GruNumbers &by, int64_t rows, const FirstState &initial, void *y_h)
-        : Chunk(by, rows), by_(by), initial_(initial), y_h_(y_h), reset_(by.reset.from(0)),
-          new_(by.new_part.from(0)), old_(by.old_part.from(0)), shown_(by.shown.from(0)),
-          of_resets_(loops.one[by.reset.in_double()]),
-          of_states_(loops.two[by.new_part.in_double() && by.old_part.in_double()]),
-          of_codes_(loops.one[by.shown.in_double()]), memory_(rows + 1, wide),
-          gates_(rows * 2, wide), places_(2, wide), n_(1, wide), rest_(1, wide), none_(1, wide), units_(1, wide, 1), zero_(1, wide, static_cast<int32_t>(by.ends.zero)) {
-        for (int64_t row = 0; row <= rows; row++)
-            states_.push_back(memory_.at(row));
+        : Chunk(by, rows, LINES + 3 * rows), by_(by), initial_(initial), y_h_(y_h) {
+        std::fill_n(line(UNITS), wide, 1);
+        std::fill_n(line(ZERO), wide, static_cast<int32_t>(by.ends.zero));
     }
 
     void begin(int64_t row, int64_t sequence) override {
-        initial_.row(sequence, states_[row]);
+        initial_.row(sequence, state(row));
         show(row);
     }
 
     void step(const int32_t *more, const std::vector<int64_t> &rows) override {
         multiply(0, by_.resets_last ? 3 : 2);
         for (int64_t row : rows) {
-            int32_t *gates = gates_.at(2 * row);
-            states.places(sums, row, more + 3 * row * wide, 0, 2, places_.at(0));
-            by_.f_table.look_up(places_.at(0), 2 * wide, gates);
+            states.places(sums, row, more + 3 * row * wide, 0, 2, line(PLACES));
+            by_.f_table.look_up(line(PLACES), 2 * wide, opened(row));
             if (!by_.resets_last) {
-                level(of_resets_, reset_, gates + R * wide, states_[row], codes.at(row));
+                level(by_.reset, opened(row) + R * wide, state(row), codes(row));
                 keep(row);
             }
         }
@@ -77,61 +71,59 @@ class GruChunk : public Chunk {
             blend(row, more + (3 * row + N) * wide);
     }
 
-    void end(int64_t row, int64_t sequence) const override {
-        store_codes(states_[row], states.units(), INT16, y_h_, sequence * states.units());
+    void end(int64_t row, int64_t sequence) override {
+        store_codes(state(row), states.units(), INT16, y_h_, sequence * states.units());
     }
 
   private:
+    enum { PLACES, NEW = PLACES + 2, REST, BLEND, NONE, UNITS, ZERO, LINES };
+
     const GruNumbers &by_;
     const FirstState &initial_;
     void *y_h_;
-    Scaling reset_, new_, old_, shown_;
-    RecurrentLoops::One of_resets_;
-    RecurrentLoops::Two of_states_;
-    RecurrentLoops::One of_codes_;
-    StateRows memory_, gates_, places_, n_, rest_, none_, units_, zero_;
-    std::vector<int32_t *> states_; /* of each row, and memory for new ones */
+
+    int32_t *state(int64_t row) { return line(LINES + row); }
+    int32_t *opened(int64_t row) { return line(LINES + rows_ + 2 * row); } /* z and r */
 
     /* Codes of products. */
-    void level(RecurrentLoops::One loop, const Scaling &by, const int32_t *a,
-               const int32_t *b, int32_t *found) const {
-        loop(by, a, b, zero_.at(0), static_cast<int32_t>(by_.ends.low),
-                  static_cast<int32_t>(by_.ends.high), wide, found);
+    void level(const Scales &by, const int32_t *a, const int32_t *b, int32_t *found) {
+        loops.one[by.way()](by.from(0), a, b, line(ZERO), static_cast<int32_t>(by_.ends.low),
+                            static_cast<int32_t>(by_.ends.high), wide, found);
     }
 
-    void show(int64_t row) {
-        level(of_codes_, shown_, states_[row], units_.at(0), codes.at(row));
-    }
+    void show(int64_t row) { level(by_.shown, state(row), line(UNITS), codes(row)); }
 
     /* The new state of a row; ``more``: the gate n of its input. */
     void blend(int64_t row, const int32_t *more) {
-        const int32_t *z = gates_.at(2 * row), *reset = z + wide;
+        const int32_t *z = opened(row), *reset = z + R * wide;
+        int32_t *places = line(PLACES), *rest = line(REST);
         if (by_.resets_last) {
-            states.places(sums, row, none_.at(0), N * wide, 1, places_.at(0));
-            of_resets_(reset_, reset, places_.at(0), more, -0x8000, 0x7fff, wide, places_.at(1));
+            states.places(sums, row, line(NONE), N * wide, 1, line(PLACES + 1));
+            loops.one[by_.reset.way()](by_.reset.from(0), reset, line(PLACES + 1), more, -0x8000,
+                                       0x7fff, wide, places);
         } else {
-            states.places(sums, row, more, N * wide, 1, places_.at(1));
+            states.places(sums, row, more, N * wide, 1, places);
         }
-        by_.g_table.look_up(places_.at(1), wide, n_.at(0));
-        int32_t *rest = rest_.at(0);
+        by_.g_table.look_up(places, wide, line(NEW));
         for (int64_t k = 0; k < wide; k++)
             rest[k] = by_.one - z[k];
-        of_states_(new_, old_, rest, n_.at(0), z, states_[row], -0x8000, 0x7fff, wide,
-                   states_.back());
-        std::swap(states_[row], states_.back());
+        loops.two[both(by_.new_part.way(), by_.old_part.way())](
+            by_.new_part.from(0), by_.old_part.from(0), rest, line(NEW), z, state(row), -0x8000,
+            0x7fff, wide, line(BLEND));
+        std::copy_n(line(BLEND), wide, state(row));
         show(row);
     }
 };
 
 struct IntGru {
-    Prepared<GruNumbers> prepared;
+    Prepared<std::shared_ptr<const GruNumbers>> prepared;
 
     explicit IntGru(const Attributes &given)
         : prepared(
               given, ALL,
               [how = Requantization(given.text("rounding")),
                last = given.integer("linear_before_reset") != 0](const Inputs &inputs) {
-                  return GruNumbers(inputs, how, last);
+                  return std::make_shared<const GruNumbers>(inputs, how, last);
               },
               0, GATES) {}
 
@@ -140,13 +132,15 @@ struct IntGru {
     }
 
     void run(const Context &context) const {
-        const auto by = prepared.of(context);
-        const Sequences all(context.input(X), context.input(LENGTHS), by->inputs);
+        const auto known = prepared.of(context);
+        const GruNumbers &by = **known;
+        const Sequences all(context.input(X), context.input(LENGTHS), by.inputs);
         const FirstState initial(context.input(INITIAL), INT16, 0, all, "IntGru: initial_h");
         void *y = context.output(0, all.all()), *y_h = context.output(1, all.last());
-        run_steps(context, *by, all, by->type, by->ends.zero, y, [&](int64_t rows) {
-            return std::make_unique<GruChunk>(*by, rows, initial, y_h);
-        });
+        run_steps(context, by, all, by.type, by.ends.zero, y,
+                  [&](int64_t rows, std::unique_ptr<Chunk> &made) {
+                      made = std::make_unique<GruChunk>(by, rows, initial, y_h);
+                  });
     }
 };
 

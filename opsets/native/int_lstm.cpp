@@ -47,11 +47,12 @@ struct LstmNumbers : AllGates {
     }
 
     /* Whether the loop for whole rows does. */
-    bool is_simple() const {
-        constexpr int UPWARD = 2;
-        return !sees && !states.are_long() && states.scales().way() == UPWARD &&
-               old_part.in_double() && new_part.in_double() && shown.in_double();
+    bool is_upward() const {
+        return !sees && !states.are_long() &&
+               both(states.scales().way(), both(cells_way(), shown.way())) == UPWARD;
     }
+
+    Way cells_way() const { return both(old_part.way(), new_part.way()); }
 
     static int32_t word(const Tensor &given) {
         must_be_from(given.number(), -0x8000, 0x7fff, "an end of cells");
@@ -63,80 +64,82 @@ class LstmChunk : public Chunk {
   public:
     LstmChunk(const LstmNumbers &by, int64_t rows, const FirstState &h, const FirstState &c,
               void *y_h, void *y_c)
-        : Chunk(by, rows), by_(by), h_(h), c_(c), y_h_(y_h), y_c_(y_c), row_(by.row()),
-          is_simple_(by.is_simple()),
-          of_cells_(loops.two[by.old_part.in_double() && by.new_part.in_double()]),
-          of_codes_(loops.one[by.shown.in_double()]), cells_(rows, wide), places_(4, wide),
-          gates_(4, wide), new_(1, wide), squashed_(1, wide), zero_(1, wide, row_.zero) {}
+        : Chunk(by, rows, LINES + rows), by_(by), h_(h), c_(c), y_h_(y_h), y_c_(y_c),
+          row_(by.row()) {
+        std::fill_n(line(ZERO), wide, row_.zero);
+    }
 
     void begin(int64_t row, int64_t sequence) override {
-        h_.row(sequence, codes.at(row));
-        c_.row(sequence, cells_.at(row));
+        h_.row(sequence, codes(row));
+        c_.row(sequence, cells(row));
     }
 
     void step(const int32_t *more, const std::vector<int64_t> &rows) override {
         multiply(0, 4);
+        const bool is_upward = by_.is_upward();
         for (int64_t row : rows)
-            if (is_simple_)
+            if (is_upward)
                 loops.lstm_row(row_, sums.shorts.data() + 4 * row * wide, more + 4 * row * wide,
-                               gates_.at(0), cells_.at(row), codes.at(row));
+                               line(OPENED), cells(row), codes(row));
             else
-                of_row(row, more + 4 * row * wide);
+                of_any(row, more + 4 * row * wide);
     }
 
-    void end(int64_t row, int64_t sequence) const override {
+    void end(int64_t row, int64_t sequence) override {
         const int64_t units = states.units();
-        store_codes(codes.at(row), units, by_.type, y_h_, sequence * units);
-        store_codes(cells_.at(row), units, INT16, y_c_, sequence * units);
+        store_codes(codes(row), units, by_.type, y_h_, sequence * units);
+        store_codes(cells(row), units, INT16, y_c_, sequence * units);
     }
 
   private:
+    enum { PLACES, OPENED = PLACES + 4, NEW = OPENED + 4, SQUASHED, ZERO, LINES };
+
     const LstmNumbers &by_;
     const FirstState &h_, &c_;
     void *y_h_, *y_c_;
     LstmRow row_;
-    bool is_simple_;
-    RecurrentLoops::Two of_cells_;
-    RecurrentLoops::One of_codes_;
-    StateRows cells_, places_, gates_, new_, squashed_, zero_;
+
+    int32_t *cells(int64_t row) { return line(LINES + row); }
 
     /* Any row, loop by loop. */
-    void of_row(int64_t row, const int32_t *more) {
+    void of_any(int64_t row, const int32_t *more) {
         if (by_.sees) {
-            see(I, row, more, cells_.at(row));
-            see(F, row, more, cells_.at(row));
-            states.places(sums, row, more + G * wide, G * wide, 1, places_.at(G));
+            see(I, row, more, cells(row));
+            see(F, row, more, cells(row));
+            states.places(sums, row, more + G * wide, G * wide, 1, line(PLACES + G));
         } else {
-            states.places(sums, row, more, 0, 4, places_.at(0));
-            by_.f_table.look_up(places_.at(0), 3 * wide, gates_.at(0));
+            states.places(sums, row, more, 0, 4, line(PLACES));
+            by_.f_table.look_up(line(PLACES), 3 * wide, line(OPENED));
         }
-        by_.g_table.look_up(places_.at(G), wide, gates_.at(G));
-        of_cells_(row_.old_part, row_.new_part, gates_.at(F), cells_.at(row), gates_.at(I),
-                  gates_.at(G), row_.c_low, row_.c_high, wide, new_.at(0));
-        std::copy_n(new_.at(0), wide, cells_.at(row));
+        by_.g_table.look_up(line(PLACES + G), wide, line(OPENED + G));
+        loops.two[by_.cells_way()](row_.old_part, row_.new_part, line(OPENED + F), cells(row),
+                                   line(OPENED + I), line(OPENED + G), row_.c_low, row_.c_high,
+                                   wide, line(NEW));
+        std::copy_n(line(NEW), wide, cells(row));
         if (by_.sees)
-            see(O, row, more, new_.at(0));
-        by_.h_table.look_up(new_.at(0), wide, squashed_.at(0));
-        of_codes_(row_.shown, gates_.at(O), squashed_.at(0), zero_.at(0), row_.low, row_.high, wide,
-                  codes.at(row));
+            see(O, row, more, line(NEW));
+        by_.h_table.look_up(line(NEW), wide, line(SQUASHED));
+        loops.one[by_.shown.way()](row_.shown, line(OPENED + O), line(SQUASHED), line(ZERO),
+                                   row_.low, row_.high, wide, codes(row));
     }
 
     /* A gate that sees cells through its peephole. */
     void see(int64_t gate, int64_t row, const int32_t *more, const int32_t *cells) {
-        states.places_seen(sums, row, more + gate * wide, gate * wide, by_.holes, gate * wide,
-                           cells, places_.at(gate));
-        by_.f_table.look_up(places_.at(gate), wide, gates_.at(gate));
+        const int64_t column = gate * wide;
+        states.places_seen(sums, row, more + column, column, by_.holes, column, cells,
+                           line(PLACES + gate));
+        by_.f_table.look_up(line(PLACES + gate), wide, line(OPENED + gate));
     }
 };
 
 struct IntLstm {
-    Prepared<LstmNumbers> prepared;
+    Prepared<std::shared_ptr<const LstmNumbers>> prepared;
 
     explicit IntLstm(const Attributes &given)
         : prepared(
               given, ALL,
               [how = Requantization(given.text("rounding"))](const Inputs &inputs) {
-                  return LstmNumbers(inputs, how);
+                  return std::make_shared<const LstmNumbers>(inputs, how);
               },
               0, GATES) {}
 
@@ -145,16 +148,18 @@ struct IntLstm {
     }
 
     void run(const Context &context) const {
-        const auto by = prepared.of(context);
-        const Sequences all(context.input(X), context.input(LENGTHS), by->inputs);
-        const FirstState h(context.input(INITIAL_H), by->type, by->ends.zero, all,
+        const auto known = prepared.of(context);
+        const LstmNumbers &by = **known;
+        const Sequences all(context.input(X), context.input(LENGTHS), by.inputs);
+        const FirstState h(context.input(INITIAL_H), by.type, by.ends.zero, all,
                            "IntLstm: initial_h");
         const FirstState c(context.input(INITIAL_C), INT16, 0, all, "IntLstm: initial_c");
         void *y = context.output(0, all.all());
         void *y_h = context.output(1, all.last()), *y_c = context.output(2, all.last());
-        run_steps(context, *by, all, by->type, by->ends.zero, y, [&](int64_t rows) {
-            return std::make_unique<LstmChunk>(*by, rows, h, c, y_h, y_c);
-        });
+        run_steps(context, by, all, by.type, by.ends.zero, y,
+                  [&](int64_t rows, std::unique_ptr<Chunk> &made) {
+                      made = std::make_unique<LstmChunk>(by, rows, h, c, y_h, y_c);
+                  });
     }
 };
 

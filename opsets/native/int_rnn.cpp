@@ -24,37 +24,36 @@ struct RnnNumbers : AllGates {
 class RnnChunk : public Chunk {
   public:
     RnnChunk(const RnnNumbers &by, int64_t rows, const FirstState &initial, void *y_h)
-        : Chunk(by, rows), by_(by), initial_(initial), y_h_(y_h), places_(1, wide) {}
+        : Chunk(by, rows, 1), by_(by), initial_(initial), y_h_(y_h) {}
 
-    void begin(int64_t row, int64_t sequence) override { initial_.row(sequence, codes.at(row)); }
+    void begin(int64_t row, int64_t sequence) override { initial_.row(sequence, codes(row)); }
 
     void step(const int32_t *more, const std::vector<int64_t> &rows) override {
         multiply(0, 1);
         for (int64_t row : rows) {
-            states.places(sums, row, more + row * wide, 0, 1, places_.at(0));
-            by_.table.look_up(places_.at(0), wide, codes.at(row));
+            states.places(sums, row, more + row * wide, 0, 1, line(0));
+            by_.table.look_up(line(0), wide, codes(row));
         }
     }
 
-    void end(int64_t row, int64_t sequence) const override {
-        store_codes(codes.at(row), states.units(), by_.type, y_h_, sequence * states.units());
+    void end(int64_t row, int64_t sequence) override {
+        store_codes(codes(row), states.units(), by_.type, y_h_, sequence * states.units());
     }
 
   private:
     const RnnNumbers &by_;
     const FirstState &initial_;
     void *y_h_;
-    StateRows places_;
 };
 
 struct IntRnn {
-    Prepared<RnnNumbers> prepared;
+    Prepared<std::shared_ptr<const RnnNumbers>> prepared;
 
     explicit IntRnn(const Attributes &given)
         : prepared(
               given, ALL,
               [how = Requantization(given.text("rounding"))](const Inputs &inputs) {
-                  return RnnNumbers(inputs, how);
+                  return std::make_shared<const RnnNumbers>(inputs, how);
               },
               0, GATES) {}
 
@@ -63,13 +62,16 @@ struct IntRnn {
     }
 
     void run(const Context &context) const {
-        const auto by = prepared.of(context);
-        const Sequences all(context.input(X), context.input(LENGTHS), by->inputs);
-        const FirstState initial(context.input(INITIAL), by->type, by->zero, all, "IntRnn: initial_h");
+        const auto known = prepared.of(context);
+        const RnnNumbers &by = **known;
+        const Sequences all(context.input(X), context.input(LENGTHS), by.inputs);
+        const FirstState initial(context.input(INITIAL), by.type, by.zero, all,
+                                 "IntRnn: initial_h");
         void *y = context.output(0, all.all()), *y_h = context.output(1, all.last());
-        run_steps(context, *by, all, by->type, by->zero, y, [&](int64_t rows) {
-            return std::make_unique<RnnChunk>(*by, rows, initial, y_h);
-        });
+        run_steps(context, by, all, by.type, by.zero, y,
+                  [&](int64_t rows, std::unique_ptr<Chunk> &made) {
+                      made = std::make_unique<RnnChunk>(by, rows, initial, y_h);
+                  });
     }
 };
 

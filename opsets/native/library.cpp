@@ -128,7 +128,7 @@ Status infer(const Op *op, void *context) {
         if (kernel->shape)
             kernel->shape(given, sizes);
         set_output(given, 0, kernel->typed_as, sizes);
-        if (kernel->states[0] && sizes.rank == 4) {
+        if (kernel->states[0]) {
             Sizes last = sizes;
             last.rank = 3;
             for (size_t k = 0; k < 3; k++) {

@@ -17,20 +17,24 @@ namespace {
 constexpr double EXACT = 4503599627370496.0; /* 2**52: double holds half of what is below it */
 constexpr int64_t SOME_ROWS = 1 << 16;       /* of gates of inputs, so many numbers at once */
 constexpr double LARGEST_LEVEL = 1 << 29;    /* some of them have a sum that int32 holds */
-constexpr int64_t SAFE = 255;                /* so many quads have sums that int32 holds */
+constexpr int64_t SAFE_BYTES = 1 << 13;      /* so many quads have sums that int32 holds */
+constexpr int64_t SAFE_WORDS = 255;
 constexpr int64_t WORTH = 1 << 21;           /* so many products are a part of their own */
-
-typedef uint32_t Lanes __attribute__((vector_size(4 * COLUMNS)));
 
 BEGIN_PLAIN
 namespace plain {
-constexpr int MOST_ROWS = 1, MOST_SUMS = 1, ONE_ROW = 1;
+constexpr int MOST_ROWS = 1, SUMS = 4, ONE_ROW = 1;
+typedef uint32_t Vector __attribute__((vector_size(16)));
 
-template <bool ARE_BYTES> inline void add(Lanes &sums, const Lanes &right, const Lanes &left) {
-    typedef int32_t Numbers __attribute__((vector_size(4 * COLUMNS)));
-    const Numbers a = (Numbers)right, b = (Numbers)left;
+/* Two products of words each. */
+inline void add(Vector &sums, const Vector &right, const Vector &left) {
+#ifdef __SSE2__
+    sums += (Vector)_mm_madd_epi16((__m128i)right, (__m128i)left);
+#else
+    typedef int32_t Numbers __attribute__((vector_size(16)));
     const Numbers first = (Numbers)(right << 16) >> 16, other = (Numbers)(left << 16) >> 16;
-    sums += (Lanes)first * (Lanes)other + (Lanes)(a >> 16) * (Lanes)(b >> 16);
+    sums += (Vector)(first * other) + (Vector)(((Numbers)right >> 16) * ((Numbers)left >> 16));
+#endif
 }
 
 void look_up(const int16_t *middle, int32_t lift, const int32_t *places, int64_t count,
@@ -44,16 +48,12 @@ END_PLAIN
 #if QPASSES_SETS > 1
 BEGIN_AVX2
 namespace avx2 {
-constexpr int MOST_ROWS = 2, MOST_SUMS = 4, ONE_ROW = 4;
+constexpr int MOST_ROWS = 2, SUMS = 4, ONE_ROW = 4;
+typedef uint32_t Vector __attribute__((vector_size(32)));
 
-template <bool ARE_BYTES> inline void add(Lanes &sums, const Lanes &right, const Lanes &left) {
-    __m256i part[2], other[2], found[2];
-    __builtin_memcpy(part, &right, sizeof part);
-    __builtin_memcpy(other, &left, sizeof other);
-    __builtin_memcpy(found, &sums, sizeof found);
-    for (int k = 0; k < 2; k++)
-        found[k] = _mm256_add_epi32(found[k], _mm256_madd_epi16(part[k], other[k]));
-    __builtin_memcpy(&sums, found, sizeof sums);
+/* Two products of words each. */
+inline void add(Vector &sums, const Vector &right, const Vector &left) {
+    sums += (Vector)_mm256_madd_epi16((__m256i)right, (__m256i)left);
 }
 
 void look_up(const int16_t *middle, int32_t lift, const int32_t *places, int64_t count,
@@ -72,13 +72,12 @@ void look_up(const int16_t *middle, int32_t lift, const int32_t *places, int64_t
 END_SET
 BEGIN_AVX512
 namespace avx512 {
-constexpr int MOST_ROWS = 4, MOST_SUMS = 16, ONE_ROW = 8;
+constexpr int MOST_ROWS = 4, SUMS = 16, ONE_ROW = 8;
+typedef uint32_t Vector __attribute__((vector_size(64)));
 
-template <bool ARE_BYTES> inline void add(Lanes &sums, const Lanes &right, const Lanes &left) {
-    if (ARE_BYTES)
-        sums = (Lanes)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)left, (__m512i)right);
-    else
-        sums = (Lanes)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)left, (__m512i)right);
+/* Four products of bytes each. */
+inline void add(Vector &sums, const Vector &right, const Vector &left) {
+    sums = (Vector)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)left, (__m512i)right);
 }
 
 void look_up(const int16_t *middle, int32_t lift, const int32_t *places, int64_t count,
@@ -108,21 +107,32 @@ std::vector<int64_t> filled_up(const std::vector<int64_t> &numbers, int64_t unit
 
 const RecurrentLoops &recurrent_loops() { return BEST(LOOPS_OF_SET); }
 
+Scales::Scales() = default;
+Scales::Scales(Scales &&) = default;
+Scales &Scales::operator=(Scales &&) = default;
+Scales::~Scales() = default;
+WordTable::~WordTable() = default;
+GateSums::~GateSums() = default;
+Chunk::~Chunk() = default;
+
 Scales::Scales(const Requantization &how, const std::vector<int64_t> &multipliers,
                const std::vector<int64_t> &shifts, const std::vector<int64_t> &largest)
-    : in_double_(!how.is_twice), how_(how) {
+    : last_(how.last), is_twice_(how.is_twice) {
+    bool is_small = !is_twice_;
     for (size_t k = 0; k < multipliers.size(); k++) {
         const int64_t m = multipliers[k], s = m || shifts[k] ? shifts[k] : 1;
-        must_be_from(s, how.is_twice ? 0 : 1, 62, "a shift");
+        must_be_from(s, is_twice_ ? 0 : 1, 62, "a shift");
         const double product = std::fabs(static_cast<double>(m)) * static_cast<double>(largest[k]);
-        in_double_ &= product < EXACT && std::ldexp(product, static_cast<int>(-s)) < LARGEST_LEVEL;
+        is_small &= product < EXACT && std::ldexp(product, static_cast<int>(-s)) < LARGEST_LEVEL;
         factors_.push_back(std::ldexp(static_cast<double>(m), static_cast<int>(-s)));
-        halves_.push_back(how.last == Rounding::HALF_TO_EVEN
-                              ? 0 : std::ldexp(0.5, static_cast<int>(-s)));
+        halves_.push_back(last_ == Rounding::HALF_TO_EVEN ? 0
+                                                          : std::ldexp(0.5, static_cast<int>(-s)));
         multipliers_.push_back(static_cast<int32_t>(m));
-        lefts_.push_back(static_cast<int32_t>(how.is_twice && s < 31 ? 31 - s : 0));
-        rights_.push_back(static_cast<int32_t>(!how.is_twice ? s : s > 31 ? s - 31 : 0));
+        lefts_.push_back(static_cast<int32_t>(is_twice_ && s < 31 ? 31 - s : 0));
+        rights_.push_back(static_cast<int32_t>(!is_twice_ ? s : s > 31 ? s - 31 : 0));
     }
+    if (is_small)
+        way_ = last_ == Rounding::HALF_AWAY ? IN_DOUBLE : UPWARD;
 }
 
 bool Scales::any() const {
@@ -130,18 +140,16 @@ bool Scales::any() const {
 }
 
 Scaling Scales::from(int64_t column) const {
-    const bool is_away = how_.last == Rounding::HALF_AWAY;
+    const bool is_away = last_ == Rounding::HALF_AWAY;
     return {factors_.data() + column,
             halves_.data() + column,
             multipliers_.data() + column,
             lefts_.data() + column,
             rights_.data() + column,
             is_away ? INT64_MIN : 0,
-            how_.last == Rounding::HALF_TO_EVEN ? -1 : 0,
+            last_ == Rounding::HALF_TO_EVEN ? -1 : 0,
             is_away ? -1 : 0,
-            how_.is_twice ? int64_t{1} << 30 : 0,
-            how_.is_twice ? INT32_MAX : INT64_MAX,
-            how_.is_twice ? 31 : 0};
+            is_twice_};
 }
 
 Scales scales_of(const Requantization &how, const Tensor &multiplier, const Tensor &shift,
@@ -180,10 +188,14 @@ int64_t WordTable::largest() const {
 }
 
 LeftCodes::LeftCodes(Type type, int64_t zero, int64_t length)
-    : type_(type), are_bytes_(chosen_set() == AVX512 && is_byte(type)), zero_(zero),
-      length_(length), quads_((length * (are_bytes_ ? 1 : 2) + 3) / 4) {
+    : type_(type), are_bytes_(chosen_set() == AVX512),
+      planes_(are_bytes_ && type == INT16 ? 2 : 1), zero_(zero), length_(length),
+      quads_((length * (are_bytes_ ? 1 : 2) + 3) / 4) {
     of_stored(type, "codes", [](auto) {});
-    base_ = type == INT16 ? 0 : !are_bytes_ ? zero : type == INT8 ? -0x80 : 0;
+    if (are_bytes_)
+        base_ = type == INT16 ? -0x8000 : type == INT8 ? -0x80 : 0;
+    else
+        base_ = type == INT16 ? 0 : zero;
 }
 
 int64_t LeftCodes::furthest() const {
@@ -192,25 +204,24 @@ int64_t LeftCodes::furthest() const {
     return std::max(high - zero_, zero_ - low);
 }
 
-void LeftCodes::of_tensor(const Tensor &from, int64_t first, uint8_t *row) const {
-    of_stored(type_, "codes", [&](auto code) {
-        const auto *codes = from.as<decltype(code)>() + first;
-        int16_t *words = reinterpret_cast<int16_t *>(row);
-        if (are_bytes_)
-            for (int64_t k = 0; k < length_; k++)
-                row[k] = static_cast<uint8_t>(codes[k] - base_);
-        else
-            for (int64_t k = 0; k < length_; k++)
-                words[k] = static_cast<int16_t>(codes[k] - base_);
-    });
+void LeftCodes::store(const int32_t *codes, uint8_t *row) const {
+    const int32_t base = static_cast<int32_t>(base_);
+    const int64_t count = padded(length_);
+    if (!are_bytes_) {
+        loops_.to_words(codes, base, 0, count, reinterpret_cast<int16_t *>(row));
+        return;
+    }
+    if (planes_ > 1)
+        loops_.to_bytes(codes, base, 8, count, row);
+    loops_.to_bytes(codes, base, 0, count, row + (planes_ - 1) * plane());
 }
 
-void LeftCodes::of_numbers(const int32_t *codes, uint8_t *row) const {
-    const int32_t base = static_cast<int32_t>(base_);
-    if (are_bytes_)
-        loops_.to_bytes(codes, base, padded(length_), row);
-    else
-        loops_.to_words(codes, base, padded(length_), reinterpret_cast<int16_t *>(row));
+void codes_of(const Tensor &from, int64_t first, int64_t count, int64_t step, int32_t *to) {
+    of_stored(from.type, "codes", [&](auto code) {
+        const auto *codes = from.as<decltype(code)>() + first;
+        for (int64_t k = 0; k < count; k++)
+            to[k] = codes[k * step];
+    });
 }
 
 AllGates::AllGates(const Inputs &given, size_t first, int64_t gates, const Tensor &state_zero,
@@ -270,32 +281,33 @@ GateSums::GateSums(const Tensor &zero, const Tensor &weights, int64_t gates,
 
 Sums GateSums::room(int64_t rows) const {
     const size_t count = rows * columns_;
-    return {columns_, std::vector<int32_t>(count), std::vector<int64_t>(are_long_ ? count : 0)};
+    return {std::vector<int32_t>(are_long_ ? count * left_.planes() : count),
+            std::vector<int64_t>(are_long_ ? count : 0)};
 }
 
 void GateSums::add(const uint8_t *rows, int64_t step, int64_t count, int64_t column,
                    int64_t gates, Sums &found) const {
-    const int64_t quads = left_.quads(), panels = gates * wide_ / COLUMNS;
-    const Line *weights = weights_.data() + column / COLUMNS * quads;
-    auto add_some = loops_.products;
-#if QPASSES_SETS > 1
-    if (left_.are_bytes())
-        add_some = avx512::products<true>;
-#endif
-    if (!are_long_) {
-        add_some(rows, count, step, weights, quads, quads, panels,
-                 short_start_.data() + column, found.shorts.data() + column, columns_);
-        return;
-    }
+    const int64_t quads = left_.quads(), planes = left_.planes();
+    int32_t *shorts = found.shorts.data() + column;
+    Products of = {rows, planes * count, step, weights_.data() + column / COLUMNS * quads, quads,
+                   quads, gates * wide_ / COLUMNS, short_start_.data() + column, shorts, columns_,
+                   planes > 1};
+    if (!are_long_)
+        return loops_.products(of);
     const std::vector<int32_t> none(columns_);
+    of.start = none.data();
+    of.are_planes = false;
+    int64_t *longs = found.longs.data() + column;
     for (int64_t r = 0; r < count; r++)
-        std::copy_n(start_.data() + column, gates * wide_, found.longs.data() + r * columns_ + column);
-    for (int64_t k = 0; k < quads; k += SAFE) {
-        add_some(rows + 4 * k, count, step, weights + k, quads, std::min(SAFE, quads - k),
-                 panels, none.data(), found.shorts.data() + column, columns_);
-        for (int64_t r = 0; r < count; r++)
-            for (int64_t n = r * columns_ + column; n < r * columns_ + column + gates * wide_; n++)
-                found.longs[n] += found.shorts[n];
+        std::copy_n(start_.data() + column, gates * wide_, longs + r * columns_);
+    const int64_t safe = left_.are_bytes() ? SAFE_BYTES : SAFE_WORDS;
+    for (int64_t k = 0; k < quads; k += safe, of.rows += 4 * safe, of.weights += safe) {
+        of.some = std::min(safe, quads - k);
+        loops_.products(of);
+        for (int64_t r = 0; r < planes * count; r++)
+            for (int64_t n = 0; n < gates * wide_; n++)
+                longs[r / planes * columns_ + n] +=
+                    int64_t{shorts[r * columns_ + n]} * (r % planes < planes - 1 ? 0x100 : 1);
     }
 }
 
@@ -304,7 +316,7 @@ void GateSums::places(const Sums &sums, int64_t row, const int32_t *more, int64_
     const int64_t from = row * columns_ + column, count = gates * wide_;
     const Scaling by = scales_.from(column);
     if (are_long_)
-        plain::places<plain::InLong>(by, sums.longs.data() + from, more, count, found);
+        plain::places<plain::InLong, int64_t>(by, sums.longs.data() + from, more, count, found);
     else
         loops_.places[scales_.way()](by, sums.shorts.data() + from, more, count, found);
 }
@@ -315,10 +327,10 @@ void GateSums::places_seen(const Sums &sums, int64_t row, const int32_t *more, i
     const int64_t from = row * columns_ + column;
     const Scaling by = scales_.from(column), other = holes.from(hole);
     if (are_long_)
-        plain::places_seen<plain::InLong>(by, other, sums.longs.data() + from, more, cells, wide_,
+        plain::places_seen<plain::InLong, int64_t>(by, other, sums.longs.data() + from, more, cells, wide_,
                                           found);
     else
-        loops_.places_seen[scales_.in_double() && holes.in_double()](
+        loops_.places_seen[both(scales_.way(), holes.way())](
             by, other, sums.shorts.data() + from, more, cells, wide_, found);
 }
 
@@ -354,19 +366,15 @@ void FirstState::row(int64_t place, int32_t *to) const {
         std::fill_n(to, sequences_.units, zero_);
         return;
     }
-    of_stored(given_.type, "a state", [&](auto code) {
-        const auto *codes = given_.as<decltype(code)>() + place * row_step_;
-        for (int64_t k = 0; k < sequences_.units; k++)
-            to[k] = codes[k * unit_step_];
-    });
+    codes_of(given_, place * row_step_, sequences_.units, unit_step_, to);
 }
 
 void store_codes(const int32_t *codes, int64_t count, Type type, void *y, int64_t to) {
     const RecurrentLoops &loops = recurrent_loops();
     if (type == INT16)
-        loops.to_words(codes, 0, count, static_cast<int16_t *>(y) + to);
+        loops.to_words(codes, 0, 0, count, static_cast<int16_t *>(y) + to);
     else
-        loops.to_bytes(codes, 0, count, static_cast<uint8_t *>(y) + to);
+        loops.to_bytes(codes, 0, 0, count, static_cast<uint8_t *>(y) + to);
 }
 
 InputGates::InputGates(const Context &context, const GateSums &sums, const Sequences &sequences,
@@ -398,44 +406,48 @@ void InputGates::fill(int64_t from, int64_t to) {
     const int64_t length = left.length(), gates = sums_.columns() / sums_.wide();
     Sums sums = sums_.room(TALLEST);
     std::vector<uint8_t> copied(left.are_rows() ? 0 : TALLEST * left.bytes());
+    std::vector<int32_t> codes(padded(length));
     for (int64_t k = from; k < to;) {
         /* rows side by side in x: of several steps where these are all of a step */
         const int64_t step = begin_ + k / rows_, row = first_ + k % rows_;
         const int64_t side = rows_ == sequences_.batch ? to - k : std::min(rows_ - k % rows_, to - k);
         const int64_t some = std::min(TALLEST, side), at = (step * sequences_.batch + row) * length;
-        for (int64_t r = 0; r < some && !left.are_rows(); r++)
-            left.of_tensor(sequences_.x, at + r * length, copied.data() + r * left.bytes());
+        for (int64_t r = 0; r < some && !left.are_rows(); r++) {
+            codes_of(sequences_.x, at + r * length, length, 1, codes.data());
+            left.store(codes.data(), copied.data() + r * left.bytes());
+        }
         if (left.are_rows())
             sums_.add(sequences_.x.as<uint8_t>() + at, length, some, 0, gates, sums);
         else
-            sums_.add(copied.data(), left.bytes(), some, 0, gates, sums);
+            sums_.add(copied.data(), left.plane(), some, 0, gates, sums);
         for (int64_t r = 0; r < some; r++, k++)
             sums_.places(sums, r, none_.data(), 0, gates, gates_.data() + k * sums_.columns());
     }
 }
 
-Chunk::Chunk(const AllGates &by, int64_t rows)
-    : codes(rows, by.states.wide()), states(by.states), wide(states.wide()),
-      sums(states.room(rows)), rows_(rows), left_(rows * states.left().bytes()) {}
+Chunk::Chunk(const AllGates &by, int64_t rows, int64_t lines)
+    : states(by.states), rows_(rows), wide(states.wide()), sums(states.room(rows)),
+      numbers_((rows + lines) * wide), left_(rows * states.left().bytes()) {}
 
 void Chunk::keep(int64_t row) {
     const LeftCodes &left = states.left();
-    left.of_numbers(codes.at(row), left_.data() + row * left.bytes());
+    left.store(codes(row), left_.data() + row * left.bytes());
 }
 
 void Chunk::multiply(int64_t column, int64_t gates) {
-    states.add(left_.data(), states.left().bytes(), rows_, column, gates, sums);
+    states.add(left_.data(), states.left().plane(), rows_, column, gates, sums);
 }
 
 void run_steps(const Context &context, const AllGates &by, const Sequences &all, Type type,
-               int64_t zero, void *y, const std::function<std::unique_ptr<Chunk>(int64_t)> &make) {
+               int64_t zero, void *y, Call<int64_t, std::unique_ptr<Chunk> &> make) {
     const int64_t chunks = (all.batch + TALLEST - 1) / TALLEST;
-    const StateRows none(1, by.states.wide(), static_cast<int32_t>(zero));
+    const std::vector<int32_t> none(by.states.wide(), static_cast<int32_t>(zero));
     context.parallel(chunks, [&](size_t part) {
         const int64_t first = static_cast<int64_t>(part) * TALLEST;
         const int64_t count = std::min(TALLEST, all.batch - first);
         InputGates gates(context, by.inputs, all, first, count, chunks == 1);
-        const std::unique_ptr<Chunk> chunk = make(count);
+        std::unique_ptr<Chunk> chunk;
+        make(count, chunk);
         for (int64_t r = 0; r < count; r++) {
             chunk->begin(r, first + r);
             chunk->keep(r);
@@ -449,7 +461,7 @@ void run_steps(const Context &context, const AllGates &by, const Sequences &all,
             if (!live.empty())
                 chunk->step(gates.of(step), live);
             for (int64_t r = 0; r < count; r++)
-                store_codes(all.has(step, first + r) ? chunk->codes.at(r) : none.at(0), all.units,
+                store_codes(all.has(step, first + r) ? chunk->codes(r) : none.data(), all.units,
                             type, y, (step * all.batch + first + r) * all.units);
             for (int64_t r : live)
                 chunk->keep(r);
@@ -460,16 +472,17 @@ void run_steps(const Context &context, const AllGates &by, const Sequences &all,
 }
 
 void recurrent_shape(const Inference &given, Sizes &sizes, size_t r) {
-    const Sizes weights = given.input(r);
-    if (sizes.rank != 3 || weights.rank != 2)
-        return;
-    sizes.rank = 4;
-    sizes.numbers[2] = sizes.numbers[1];
-    sizes.names[2] = sizes.names[1];
+    const Sizes weights = given.input(r), x = sizes;
+    const auto copy = [&](size_t axis, const Sizes &from, size_t rank, size_t place) {
+        sizes.numbers[axis] = from.rank == rank ? from.numbers[place] : -1;
+        sizes.names[axis] = from.rank == rank ? from.names[place] : nullptr;
+    };
+    sizes.rank = 4; /* whatever is known of x */
+    copy(0, x, 3, 0);
     sizes.numbers[1] = 1;
     sizes.names[1] = nullptr;
-    sizes.numbers[3] = weights.numbers[0];
-    sizes.names[3] = weights.names[0];
+    copy(2, x, 3, 1);
+    copy(3, weights, 2, 0);
 }
 
 } // namespace qpasses

@@ -27,11 +27,14 @@ constexpr int64_t TALLEST = 4;
 struct Scaling {
     const double *factor, *half;
     const int32_t *multiplier, *left, *right;
-    int64_t sign;               /* the sign bit where halves go away from zero */
-    int64_t even, away;         /* all bits, or none */
-    int64_t first_half, most;   /* of the first of two roundings */
-    int32_t first_shift;
+    int64_t sign;       /* the sign bit where halves go away from zero */
+    int64_t even, away; /* all bits, or none */
+    bool is_twice;
 };
+
+/* How levels are found where double holds all products, and int32 the sum of some levels: halves
+   go up, or away from zero too. Else in int64, one after another. */
+enum Way { IN_DOUBLE, UPWARD, WAYS, IN_LONG = WAYS };
 
 /* A table by 16 bits: its middle is the entry of nothing; ``lift`` is what entries lack. */
 struct TableView {
@@ -47,31 +50,49 @@ struct LstmRow {
     int64_t wide;
 };
 
-struct Line;
+/* Sixteen columns of a matrix: four bytes or two words of each. */
+struct Line {
+    alignas(64) int8_t bytes[64];
+};
 
-/* Loops on so many numbers, a multiple of COLUMNS: in int64, or in double where that does. */
+/* ``start`` and sums [count, wide] of rows ``step`` bytes apart: ``some`` quads of those that a
+   panel of weights has. Of planes two rows have one sum, 256 times the first with the other. */
+struct Products {
+    const uint8_t *rows;
+    int64_t count, step;
+    const Line *weights;
+    int64_t quads, some, panels;
+    const int32_t *start;
+    int32_t *found;
+    int64_t wide;
+    bool are_planes;
+};
+
+/* Loops on so many numbers, a multiple of COLUMNS, in each way; for IN_LONG those of all sets. */
 struct RecurrentLoops {
-    /* Levels of sums and ``more`` as words; in double, where halves go up too. */
-    void (*places[3])(const Scaling &, const int32_t *sums, const int32_t *more, int64_t count,
-                      int32_t *found);
+    /* Levels of sums and ``more`` as words. */
+    using Places = void (*)(const Scaling &, const int32_t *sums, const int32_t *more,
+                            int64_t count, int32_t *found);
+    Places places[WAYS + 1];
 
     /* And levels of ``cells``. */
-    void (*places_seen[2])(const Scaling &, const Scaling &, const int32_t *sums,
-                           const int32_t *more, const int32_t *cells, int64_t count,
-                           int32_t *found);
+    using Seen = void (*)(const Scaling &, const Scaling &, const int32_t *sums,
+                          const int32_t *more, const int32_t *cells, int64_t count,
+                          int32_t *found);
+    Seen places_seen[WAYS + 1];
 
     /* Levels of a * b and ``more``, from ``low`` to ``high``. */
     using One = void (*)(const Scaling &, const int32_t *a, const int32_t *b, const int32_t *more,
                          int32_t low, int32_t high, int64_t count, int32_t *found);
-    One one[2];
+    One one[WAYS + 1];
 
     /* Those of a * b and of c * d. */
     using Two = void (*)(const Scaling &, const Scaling &, const int32_t *a, const int32_t *b,
                          const int32_t *c, const int32_t *d, int32_t low, int32_t high,
                          int64_t count, int32_t *found);
-    Two two[2];
+    Two two[WAYS + 1];
 
-    /* A step of an LSTM in double, where halves go up. */
+    /* A step of an LSTM, all of it UPWARD. */
     void (*lstm_row)(const LstmRow &, const int32_t *sums, const int32_t *more, int32_t *gates,
                      int32_t *cells, int32_t *codes);
 
@@ -79,15 +100,13 @@ struct RecurrentLoops {
     void (*look_up)(const int16_t *middle, int32_t lift, const int32_t *places, int64_t count,
                     int32_t *found);
 
-    /* Numbers less ``base``, of any count. */
-    void (*to_bytes)(const int32_t *numbers, int32_t base, int64_t count, uint8_t *to);
-    void (*to_words)(const int32_t *numbers, int32_t base, int64_t count, int16_t *to);
+    /* Numbers less ``base``, without so many bits, of any count. */
+    void (*to_bytes)(const int32_t *numbers, int32_t base, int32_t bits, int64_t count,
+                     uint8_t *to);
+    void (*to_words)(const int32_t *numbers, int32_t base, int32_t bits, int64_t count,
+                     int16_t *to);
 
-    /* [count, wide]: ``start`` and sums of rows, ``step`` bytes apart, with panels of weights:
-       ``some`` quads of all that a panel has. */
-    void (*products)(const uint8_t *rows, int64_t count, int64_t step, const Line *weights,
-                     int64_t quads, int64_t some, int64_t panels, const int32_t *start,
-                     int32_t *found, int64_t wide);
+    void (*products)(const Products &);
 };
 
 /* Those of the instruction set that runs. */
@@ -96,24 +115,29 @@ const RecurrentLoops &recurrent_loops();
 /* Multipliers and shifts of columns, filled up, or of one product for all. */
 class Scales {
   public:
-    Scales() = default;
+    Scales();
+    Scales(Scales &&);
+    Scales &operator=(Scales &&);
+    ~Scales();
 
     /* ``largest``: of what is multiplied with each. */
     Scales(const Requantization &how, const std::vector<int64_t> &multipliers,
            const std::vector<int64_t> &shifts, const std::vector<int64_t> &largest);
 
-    /* Which loops do: in int64, in double, in double with halves that go up. */
-    int way() const { return !in_double_ ? 0 : how_.last == Rounding::HALF_AWAY ? 1 : 2; }
-    bool in_double() const { return in_double_; }
+    Way way() const { return way_; }
     bool any() const; /* whether one is not nothing */
     Scaling from(int64_t column) const;
 
   private:
-    bool in_double_ = true;
-    Requantization how_{"half_to_even"};
+    Way way_ = IN_LONG;
+    Rounding last_ = Rounding::HALF_TO_EVEN;
+    bool is_twice_ = false;
     std::vector<double> factors_, halves_;
     std::vector<int32_t> multipliers_, lefts_, rights_;
 };
+
+/* A way that does for both. */
+inline Way both(Way one, Way other) { return one == other ? one : IN_LONG; }
 
 /* One number of a node and its shift as Scales, of products up to a size. */
 Scales scales_of(const Requantization &how, const Tensor &multiplier, const Tensor &shift,
@@ -128,6 +152,7 @@ class WordTable {
   public:
     /* Of entries of 16 bits, or of bytes. */
     explicit WordTable(const Tensor &given);
+    ~WordTable();
 
     void look_up(const int32_t *places, int64_t count, int32_t *found) const {
         loops_.look_up(view().middle, lift_, places, count, found);
@@ -144,41 +169,40 @@ class WordTable {
     int32_t lift_;                 /* what entries lack */
 };
 
-/* Sixteen columns of a matrix: four bytes or two words of each. */
-struct Line {
-    alignas(64) int8_t bytes[64];
-};
-
-/* Codes as rows for GateSums. */
+/* How codes are rows for GateSums: in AVX-512 unsigned bytes, words as two planes of them, the
+   high ones first; else words. */
 class LeftCodes {
   public:
     LeftCodes(Type type, int64_t zero, int64_t length);
 
     Type type() const { return type_; }
     bool are_bytes() const { return are_bytes_; }
+    int64_t planes() const { return planes_; }
     int64_t length() const { return length_; }
     int64_t zero() const { return zero_ - base_; } /* of what rows hold */
     int64_t furthest() const;                      /* the largest level */
-    int64_t quads() const { return quads_; }       /* of a row: four bytes each */
-    int64_t bytes() const { return 4 * padded(quads_); }
+    int64_t quads() const { return quads_; }       /* of a plane: four bytes each */
+    int64_t plane() const { return 4 * padded(quads_); }
+    int64_t bytes() const { return planes_ * plane(); }
 
     /* Whether codes as they lie in a tensor are rows, as far apart as they are long. */
-    bool are_rows() const { return are_bytes_ && base_ == 0 && length_ % 4 == 0; }
+    bool are_rows() const { return are_bytes_ && type_ == UINT8 && length_ % 4 == 0; }
 
-    /* A row of codes as they lie in a tensor; or of numbers, some more than the length. */
-    void of_tensor(const Tensor &from, int64_t first, uint8_t *row) const;
-    void of_numbers(const int32_t *codes, uint8_t *row) const;
+    /* A row of codes, some more than the length. */
+    void store(const int32_t *codes, uint8_t *row) const;
 
   private:
     const RecurrentLoops &loops_ = recurrent_loops();
     Type type_;
     bool are_bytes_;
-    int64_t zero_, base_, length_, quads_;
+    int64_t planes_, zero_, base_, length_, quads_;
 };
 
-/* Sums [rows, columns] in int32, or in int64 where that does not hold them. */
+/* So many codes of a tensor, which lie ``step`` apart. */
+void codes_of(const Tensor &from, int64_t first, int64_t count, int64_t step, int32_t *to);
+
+/* Sums [rows, columns] in int32, behind which is more memory, or in int64. */
 struct Sums {
-    int64_t columns;
     std::vector<int32_t> shorts;
     std::vector<int64_t> longs;
 };
@@ -190,6 +214,7 @@ class GateSums {
     GateSums(const Tensor &zero, const Tensor &weights, int64_t gates,
              const std::optional<Tensor> &bias, const Tensor &multiplier, const Tensor &shift,
              const Requantization &how);
+    ~GateSums();
 
     const LeftCodes &left() const { return left_; }
     int64_t columns() const { return columns_; }
@@ -198,7 +223,7 @@ class GateSums {
 
     Sums room(int64_t rows) const;
 
-    /* Sums of rows that lie so many bytes apart, of so many gates from a column on. */
+    /* Sums of rows, whose planes lie ``step`` bytes apart, of so many gates from a column on. */
     void add(const uint8_t *rows, int64_t step, int64_t count, int64_t column, int64_t gates,
              Sums &found) const;
 
@@ -269,20 +294,6 @@ class FirstState {
 /* So many codes from a place on. */
 void store_codes(const int32_t *codes, int64_t count, Type type, void *y, int64_t to);
 
-/* Numbers of some rows, each filled up. */
-class StateRows {
-  public:
-    StateRows(int64_t rows, int64_t wide, int32_t number = 0)
-        : wide_(wide), numbers_(rows * wide, number) {}
-
-    int32_t *at(int64_t row) { return numbers_.data() + row * wide_; }
-    const int32_t *at(int64_t row) const { return numbers_.data() + row * wide_; }
-
-  private:
-    int64_t wide_;
-    std::vector<int32_t> numbers_;
-};
-
 /* Gates of inputs for a chunk of sequences, from ``first`` on: of so many steps at once. */
 class InputGates {
   public:
@@ -306,8 +317,9 @@ class InputGates {
 /* Some sequences, as they go through the steps. */
 class Chunk {
   public:
-    Chunk(const AllGates &by, int64_t rows);
-    virtual ~Chunk() = default;
+    /* ``lines``: of memory for a kernel, each as wide as a gate. */
+    Chunk(const AllGates &by, int64_t rows, int64_t lines);
+    virtual ~Chunk();
 
     /* What a row is before the first step: its codes, and what else a kernel has. */
     virtual void begin(int64_t row, int64_t sequence) = 0;
@@ -316,17 +328,19 @@ class Chunk {
     virtual void step(const int32_t *more, const std::vector<int64_t> &rows) = 0;
 
     /* The last states of a row. */
-    virtual void end(int64_t row, int64_t sequence) const = 0;
+    virtual void end(int64_t row, int64_t sequence) = 0;
 
     /* Codes of a row for products with the weights of the state. */
     void keep(int64_t row);
 
-    StateRows codes;
+    int32_t *codes(int64_t row) { return numbers_.data() + row * wide; }
 
   protected:
     const RecurrentLoops &loops = recurrent_loops();
     const GateSums &states;
-    int64_t wide;
+    int64_t rows_, wide;
+
+    int32_t *line(int64_t place) { return codes(rows_ + place); }
 
     /* The sums of all rows with so many gates from a column on. */
     void multiply(int64_t column, int64_t gates);
@@ -334,14 +348,14 @@ class Chunk {
     Sums sums;
 
   private:
-    int64_t rows_;
+    std::vector<int32_t> numbers_; /* codes, then lines */
     std::vector<uint8_t> left_;
 };
 
 /* All steps of all sequences, on the session's threads. ``y``: codes of a type, ``zero`` where a
    sequence has ended; ``make``: a chunk of so many rows. */
 void run_steps(const Context &context, const AllGates &by, const Sequences &all, Type type,
-               int64_t zero, void *y, const std::function<std::unique_ptr<Chunk>(int64_t)> &make);
+               int64_t zero, void *y, Call<int64_t, std::unique_ptr<Chunk> &> make);
 
 /* The shape of y [steps, 1, batch, units] by x and r [units, ...], an input at a place. */
 void recurrent_shape(const Inference &given, Sizes &sizes, size_t r);

@@ -29,26 +29,16 @@ struct Upward {
 struct InLong {
     using Number = int64_t;
 
-    static int64_t level(int32_t value, const Scaling &by, int64_t k) {
-        const int32_t moved = static_cast<int32_t>(static_cast<uint32_t>(value) << by.left[k]);
-        return shifted(static_cast<int64_t>(moved) * by.multiplier[k], by, k);
-    }
-
-    /* Of sums that are no int32: what is shifted to the left wraps to one. */
-    static int64_t level(int64_t value, const Scaling &by, int64_t k) {
-        const int64_t moved =
-            by.first_shift
-                ? static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(value) << by.left[k]))
-                : value;
-        return shifted(wrapping_product(moved, by.multiplier[k]), by, k);
-    }
-
-    static int64_t shifted(int64_t product, const Scaling &by, int64_t k) {
+    /* What is shifted to the left wraps to int32. */
+    template <typename Sum> static int64_t level(Sum value, const Scaling &by, int64_t k) {
+        const uint64_t moved = static_cast<uint64_t>(value) << by.left[k];
+        int64_t found = wrapping_product(by.is_twice ? static_cast<int32_t>(moved) : value,
+                                         by.multiplier[k]);
+        if (by.is_twice)
+            found = std::min<int64_t>((found + (1 << 30)) >> 31, INT32_MAX);
         const int64_t bits = by.right[k], half = (int64_t{1} << bits) >> 1;
-        int64_t found = wrapping_sum(product, by.first_half) >> by.first_shift;
-        found = found > by.most ? by.most : found;
         const int64_t odd = ((found >> bits) & 1) - 1;
-        const int64_t down = (by.even & odd) | (by.away & -(half != 0) & (found >> 63));
+        const int64_t down = (by.even & odd) | (half ? by.away & (found >> 63) : 0);
         return wrapping_sum(found, half + down) >> bits;
     }
 };
@@ -63,7 +53,7 @@ template <typename Number> inline int32_t within(Number level, int32_t low, int3
     for (int64_t first = 0; first < count; first += COLUMNS)                                   \
         for (int64_t n = 0, k = first; n < COLUMNS; n++, k++)
 
-template <typename By, typename Sum>
+template <typename By, typename Sum = int32_t>
 void places(const Scaling &scaling, const Sum *__restrict sums, const int32_t *__restrict more,
             int64_t count, int32_t *__restrict found) {
     const Scaling by = scaling; /* which no write to found can change */
@@ -73,7 +63,7 @@ void places(const Scaling &scaling, const Sum *__restrict sums, const int32_t *_
     }
 }
 
-template <typename By, typename Sum>
+template <typename By, typename Sum = int32_t>
 void places_seen(const Scaling &scaling, const Scaling &holes, const Sum *__restrict sums,
                  const int32_t *__restrict more, const int32_t *__restrict cells, int64_t count,
                  int32_t *__restrict found) {
@@ -115,7 +105,6 @@ void two_products(const Scaling &scaling, const Scaling &another, const int32_t 
 
 /* What a step of an LSTM without peepholes makes of sums: each loop's blocks do not wait for each
    other. ``gates``: memory for the gates i, o, f, g. */
-template <typename By>
 void lstm_row(const LstmRow &given, const int32_t *sums, const int32_t *more, int32_t *gates,
               int32_t *cells, int32_t *codes) {
     const int64_t wide = given.wide;
@@ -125,16 +114,16 @@ void lstm_row(const LstmRow &given, const int32_t *sums, const int32_t *more, in
     for (int64_t first = 0; first < 4 * wide; first += COLUMNS) {
         const TableView &table = first < 3 * wide ? given.f_table : given.g_table;
         for (int64_t n = 0, k = first; n < COLUMNS; n++, k++)
-            found[n] = within<typename By::Number>(By::level(sums[k], given.gates, k) + more[k],
+            found[n] = within<int32_t>(Upward::level(sums[k], given.gates, k) + more[k],
                                                    -0x8000, 0x7fff);
         look_up(table.middle, table.lift, found, COLUMNS, gates + first);
     }
     const int32_t *i = gates, *f = gates + 2 * wide, *g = gates + 3 * wide;
     for (int64_t first = 0; first < wide; first += COLUMNS) {
         for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
-            const auto old = By::level(product(f[k], cells[k]), given.old_part, 0);
-            const auto fresh = By::level(product(i[k], g[k]), given.new_part, 0);
-            found[n] = within<typename By::Number>(old + fresh, c_low, c_high);
+            const auto old = Upward::level(product(f[k], cells[k]), given.old_part, 0);
+            const auto fresh = Upward::level(product(i[k], g[k]), given.new_part, 0);
+            found[n] = within<int32_t>(old + fresh, c_low, c_high);
         }
         __builtin_memcpy(cells + first, found, sizeof found);
         look_up(given.h_table.middle, given.h_table.lift, found, COLUMNS, codes + first);
@@ -142,8 +131,8 @@ void lstm_row(const LstmRow &given, const int32_t *sums, const int32_t *more, in
     const int32_t *o = gates + wide;
     for (int64_t first = 0; first < wide; first += COLUMNS) {
         for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
-            const auto level = By::level(product(o[k], codes[k]), given.shown, 0);
-            found[n] = within<typename By::Number>(level + zero, low, high);
+            const auto level = Upward::level(product(o[k], codes[k]), given.shown, 0);
+            found[n] = within<int32_t>(level + zero, low, high);
         }
         __builtin_memcpy(codes + first, found, sizeof found);
     }
@@ -151,11 +140,12 @@ void lstm_row(const LstmRow &given, const int32_t *sums, const int32_t *more, in
 
 /* So many codes; more can be read. */
 template <typename Code>
-void narrowed(const int32_t *__restrict codes, int32_t base, int64_t count, Code *__restrict to) {
+void narrowed(const int32_t *__restrict codes, int32_t base, int32_t bits, int64_t count,
+              Code *__restrict to) {
     for (int64_t first = 0; first < count; first += COLUMNS) {
         Code some[COLUMNS];
         for (int64_t k = 0; k < COLUMNS; k++)
-            some[k] = static_cast<Code>(codes[first + k] - base);
+            some[k] = static_cast<Code>((codes[first + k] - base) >> bits);
         if (count - first >= COLUMNS)
             __builtin_memcpy(to + first, some, sizeof some);
         else
@@ -164,69 +154,76 @@ void narrowed(const int32_t *__restrict codes, int32_t base, int64_t count, Code
 }
 
 /* Sums of some rows with some panels of weights. */
-template <bool ARE_BYTES, int TALL, int SIDE>
-void tile(const uint8_t *rows, int64_t step, const Line *weights, int64_t quads, int64_t some,
-          const int32_t *start, int32_t *found, int64_t wide) {
-    Lanes sums[TALL][SIDE];
-    _Pragma("GCC unroll 8") for (int p = 0; p < SIDE; p++) {
-        __builtin_memcpy(&sums[0][p], start + p * COLUMNS, sizeof(Lanes));
-        _Pragma("GCC unroll 4") for (int r = 1; r < TALL; r++)
-            sums[r][p] = sums[0][p];
-    }
+template <int TALL, int SIDE> void tile(const Products &of, int64_t panel, int64_t row) {
+    constexpr int EACH = sizeof(Line) / sizeof(Vector), ALL = SIDE * EACH;
+    const int64_t quads = of.quads, some = of.some, step = of.step;
+    const uint8_t *rows = of.rows + row * step;
+    const Line *weights = of.weights + panel * quads;
+    Vector sums[TALL][ALL];
+    _Pragma("GCC unroll 8") for (int v = 0; v < ALL; v++)
+        _Pragma("GCC unroll 4") for (int r = 0; r < TALL; r++) {
+            sums[r][v] = Vector{};
+            if (!of.are_planes || r % 2)
+                __builtin_memcpy(&sums[r][v], of.start + panel * COLUMNS + v * COLUMNS / EACH,
+                                 sizeof(Vector));
+        }
     for (int64_t k = 0; k < some; k++, weights++) {
-        Lanes right[SIDE];
-        _Pragma("GCC unroll 8") for (int p = 0; p < SIDE; p++)
-            __builtin_memcpy(&right[p], weights + p * quads, sizeof right[p]);
+        Vector left[TALL];
         _Pragma("GCC unroll 4") for (int r = 0; r < TALL; r++) {
             uint32_t four;
             __builtin_memcpy(&four, rows + r * step + 4 * k, sizeof four);
-            const Lanes left = Lanes{} + four;
-            _Pragma("GCC unroll 8") for (int p = 0; p < SIDE; p++)
-                add<ARE_BYTES>(sums[r][p], right[p], left);
+            left[r] = Vector{} + four;
+        }
+        _Pragma("GCC unroll 8") for (int v = 0; v < ALL; v++) {
+            Vector right;
+            __builtin_memcpy(&right, weights[v / EACH * quads].bytes + v % EACH * sizeof right,
+                             sizeof right);
+            _Pragma("GCC unroll 4") for (int r = 0; r < TALL; r++)
+                add(sums[r][v], right, left[r]);
         }
     }
+    int32_t *found = of.found + panel * COLUMNS + (of.are_planes ? row / 2 : row) * of.wide;
+    if (TALL > 1 && of.are_planes) {
+        _Pragma("GCC unroll 4") for (int r = 0; r < TALL / 2; r++)
+            _Pragma("GCC unroll 8") for (int v = 0; v < ALL; v++)
+                sums[r][v] = (sums[2 * r][v] << 8) + sums[2 * r + 1][v];
+    }
     _Pragma("GCC unroll 4") for (int r = 0; r < TALL; r++)
-        _Pragma("GCC unroll 8") for (int p = 0; p < SIDE; p++)
-            __builtin_memcpy(found + r * wide + p * COLUMNS, &sums[r][p], sizeof(Lanes));
+        if (!of.are_planes || 2 * r < TALL)
+            _Pragma("GCC unroll 8") for (int v = 0; v < ALL; v++)
+                __builtin_memcpy(found + r * of.wide + v * COLUMNS / EACH, &sums[r][v],
+                                 sizeof(Vector));
 }
 
 /* All panels of so many rows: SIDE at once, fewer at the end. */
-template <bool ARE_BYTES, int TALL, int SIDE>
-void in_tiles(const uint8_t *rows, int64_t step, const Line *weights, int64_t quads, int64_t some,
-              int64_t panels, const int32_t *start, int32_t *found, int64_t wide) {
-    while (panels >= SIDE) {
-        tile<ARE_BYTES, TALL, SIDE>(rows, step, weights, quads, some, start, found, wide);
-        weights += SIDE * quads;
-        start += SIDE * COLUMNS;
-        found += SIDE * COLUMNS;
-        panels -= SIDE;
-    }
+template <int TALL, int SIDE> void in_tiles(const Products &of, int64_t panel, int64_t row) {
+    for (; panel + SIDE <= of.panels; panel += SIDE)
+        tile<TALL, SIDE>(of, panel, row);
     if constexpr (SIDE > 1)
-        if (panels)
-            in_tiles<ARE_BYTES, TALL, SIDE / 2>(rows, step, weights, quads, some, panels, start,
-                                                found, wide);
+        if (panel < of.panels)
+            in_tiles<TALL, SIDE / 2>(of, panel, row);
 }
 
-/* [count, wide] of rows: so many of the quads of each. */
-template <bool ARE_BYTES>
-void products(const uint8_t *rows, int64_t count, int64_t step, const Line *weights, int64_t quads,
-              int64_t some, int64_t panels, const int32_t *start, int32_t *found, int64_t wide) {
-    for (; count >= MOST_ROWS; count -= MOST_ROWS, rows += MOST_ROWS * step, found += MOST_ROWS * wide)
-        in_tiles<ARE_BYTES, MOST_ROWS, MOST_SUMS / MOST_ROWS>(rows, step, weights, quads, some,
-                                                              panels, start, found, wide);
-    for (; count; count--, rows += step, found += wide)
-        in_tiles<ARE_BYTES, 1, ONE_ROW>(rows, step, weights, quads, some, panels, start, found,
-                                        wide);
+void products(const Products &of) {
+    int64_t row = 0;
+    if constexpr (MOST_ROWS >= 4)
+        for (; row + 4 <= of.count; row += 4)
+            in_tiles<4, SUMS / 4>(of, 0, row);
+    if constexpr (MOST_ROWS >= 2)
+        for (; row + 2 <= of.count; row += 2)
+            in_tiles<2, SUMS / 2>(of, 0, row);
+    for (; row < of.count; row++)
+        in_tiles<1, ONE_ROW>(of, 0, row);
 }
 
 const RecurrentLoops LOOPS_OF_SET = {
-    {places<InLong, int32_t>, places<InDouble, int32_t>, places<Upward, int32_t>},
-    {places_seen<InLong, int32_t>, places_seen<InDouble, int32_t>},
-    {one_product<InLong>, one_product<InDouble>},
-    {two_products<InLong>, two_products<InDouble>},
-    lstm_row<Upward>,
+    {places<InDouble>, places<Upward>, plain::places<plain::InLong>},
+    {places_seen<InDouble>, places_seen<InDouble>, plain::places_seen<plain::InLong>},
+    {one_product<InDouble>, one_product<InDouble>, plain::one_product<plain::InLong>},
+    {two_products<InDouble>, two_products<InDouble>, plain::two_products<plain::InLong>},
+    lstm_row,
     look_up,
     narrowed<uint8_t>,
     narrowed<int16_t>,
-    products<false>,
+    products,
 };
