@@ -90,11 +90,13 @@ class _Loop:
         )
         self._all = [State(*each) for each in ends]
         self.unchanged = [each for each in self._all if plain(each.after) is each.before]
-        kept = zip(self._body.outputs[1 + count :], node.outputs[count:], strict=True)
-        same = {id(each.before) for each in self.unchanged}
-        changed = [each for each in self._all if id(each.before) not in same]
+        pairs = zip(self._body.outputs[1 + count :], node.outputs[count:], strict=True)
+        listed = {id(each.before): one for each in self._all if (one := _listed(each))}
+        known = listed.keys() | {id(each.before) for each in self.unchanged}
+        changed = [each for each in self._all if id(each.before) not in known]
+        kept = [*(Kept(*each) for each in pairs), *listed.values()]
         reading = Reading(self._value, BodySizes(self._all).lead)
-        self.steps = Steps(changed, [Kept(*each) for each in kept], self._scanned, reading)
+        self.steps = Steps(changed, kept, self._scanned, reading)
 
     def _outside(self, tensor: Tensor) -> Tensor:
         """What stands for it before the Loop, if it is the same in each step."""
@@ -115,7 +117,8 @@ class _Loop:
         x, index = self._outside(node.inputs[0]), node.inputs[1]
         writer, sizes = producer(x), x.shape
         is_outside = writer is None or id(writer) not in self._own
-        if not is_outside or x in self._body.inputs or sizes is None:
+        is_outside &= not any(x is each for each in self._body.inputs)
+        if not is_outside or sizes is None:
             return None
         axis, count = int(node.attrs.get("axis", 0)) % len(sizes), self._trips.count(index)
         if count is None or len(sizes) not in (2, 3) or axis > len(sizes) - 2:
@@ -139,6 +142,23 @@ class _Loop:
         counted = [each for each in self.steps.states if not is_float(each.before)]
         is_count_read = any(is_used(graph, each.last) for each in counted)
         return all(id(each) in given for each in used) and not is_count_read
+
+
+def _listed(state: State) -> Kept | None:
+    """What each step adds to a list, which is joined behind the Loop: scripted PyTorch."""
+    begin, insert = producer(state.first), producer(plain(state.after))
+    is_begun = begin is not None and begin.op == "SequenceEmpty"
+    if not is_begun or insert is None or insert.op != "SequenceInsert":
+        return None
+    readers = state.last.outputs
+    is_added = len(insert.inputs) == 2 and plain(insert.inputs[0]) is state.before
+    if not is_added or len(readers) != 1 or readers[0].op != "ConcatFromSequence":
+        return None
+    join, step = readers[0], insert.inputs[1]
+    axis, rows = int(join.attrs["axis"]), len(step.shape or ())
+    if not join.attrs.get("new_axis", 0) or not rows:
+        return None
+    return Kept(step, join.outputs[0], axis % (rows + 1))
 
 
 _RESIZING = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})

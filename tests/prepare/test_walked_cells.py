@@ -1,7 +1,10 @@
 """Loops and Scans of cells are LSTM, GRU and RNN, with the results that onnxruntime has."""
 
 import numpy as np
+import onnx
+import pytest
 from hypothesis import example, given
+from onnx import helper
 
 from calibration import Session
 from opsets.target import load_target
@@ -14,7 +17,7 @@ from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
 from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
 from tests.support.thoroughness import thoroughly
 from tests.support.walked_cells import Walk, walks
-from tests.support.written_cells import Writing, writings
+from tests.support.written_cells import GATES, Writing, writings
 
 COUNTS = ["number", "condition", "length", "length condition"]
 
@@ -72,4 +75,49 @@ def test_a_scan_of_cells_is_the_net_and_computes_what_it_did(walk):
     model, feed = walk.scan()
     graph, _ = rewritten(model, RecognizeScannedCell())
     assert ops(graph) == [walk.how.op if is_net(walk) else "Scan"]
+    is_the_same(model, graph, feed)
+
+
+def as_list(model, axis):
+    """``model``, a Loop that gives each hidden state, where it puts them into a list."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    loop = made.graph.node[-1]
+    body = next(each.g for each in loop.attribute if each.name == "body")
+    body.node.remove(next(each for each in body.node if each.output[0] == "kept"))
+    insert = helper.make_node("SequenceInsert", ["list", "h_new"], ["longer"], "insert")
+    body.node.append(insert)
+    list_of = helper.make_tensor_sequence_value_info
+    body.input.append(list_of("list", onnx.TensorProto.FLOAT, None))
+    body.output[-1].CopyFrom(list_of("longer", onnx.TensorProto.FLOAT, None))
+    loop.input.append("empty")
+    loop.output[-1] = "filled"
+    begin = helper.make_node("SequenceEmpty", [], ["empty"], "begin", dtype=1)
+    made.graph.node.insert(0, begin)
+    join = helper.make_node(
+        "ConcatFromSequence", ["filled"], ["all"], "join", axis=axis, new_axis=1
+    )
+    made.graph.node.append(join)
+    return made
+
+
+@pytest.mark.parametrize("axis", [0, 1, -2])
+@pytest.mark.parametrize("op", GATES)
+def test_hidden_states_in_a_list_are_those_of_all_steps(op, axis):
+    model, feed = Walk(Writing(op)).loop()
+    model = as_list(model, axis)
+    graph, _ = rewritten(model, RecognizeLoopedCell())
+    assert ops(graph) == [op]
+    assert not {"SequenceEmpty", "ConcatFromSequence"} & {node.op for node in graph.nodes}
+    is_the_same(model, graph, feed)
+
+
+def test_a_list_that_is_read_otherwise_keeps_the_loop():
+    model, feed = Walk(Writing("RNN")).loop()
+    model = as_list(model, 0)
+    model.graph.node[-1].attribute[1].i = 0
+    assert model.graph.node[-1].attribute[1].name == "new_axis"
+    model.graph.output[0].type.tensor_type.shape.dim.pop()
+    graph, _ = rewritten(model, RecognizeLoopedCell())
+    assert ops(graph) == ["Loop"]
     is_the_same(model, graph, feed)
