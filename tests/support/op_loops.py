@@ -41,7 +41,8 @@ def exact_level(acc: int, m: int, shift: int, rounding: NodeRounding) -> int:
     """``acc * m / 2**shift`` as a node rounds it."""
     if rounding in LAST:
         return exact_two_steps(acc, m, shift, LAST[rounding])
-    return exact_round(Fraction(acc * m, 1 << shift), rounding)
+    value = Fraction(acc * m, 1 << shift)  # which double holds
+    return exact_round(value, rounding.removesuffix("_in_double"))
 
 
 # In plain loops, an op is the shape of its output and a function from a position to the code.
