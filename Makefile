@@ -36,7 +36,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz conformance devices widths methods costs bench detections targets gains tosa tflite ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz conformance devices widths streaming methods costs bench detections targets gains tosa tflite ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -121,6 +121,9 @@ devices: $(VENV)/test  ## emulated devices whose rule bisect names, planted faul
 
 widths: $(VENV)/bench  ## what 16 bits gain on each model, at what price: docs/widths.md: make widths WIDTHS=MODEL
 	@$(BIN)/python -m tests.bench.widths $(WIDTHS)
+
+streaming: $(VENV)/bench  ## states fed back for 1,000 steps, integers beside float: docs/recurrent.md
+	@$(BIN)/python -m tests.bench.streaming
 
 gains: $(VENV)/bench  ## what each step of --accuracy gains on each model: docs/gains.md
 	@$(BIN)/python -m tests.bench.gains $(MODEL)
