@@ -33,7 +33,7 @@ from tests.bench.mutation.structure import (
     rewire,
     swap_inputs,
 )
-from tests.support.bodies_nets import body_feeds, body_net
+from tests.support.bodies_nets import CASES, feeds_of, of_text
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.far_apart_net import far_apart_feeds, far_apart_net
 from tests.support.words_net import ALL_WORDS, words_feeds, words_net
@@ -177,11 +177,13 @@ class Target:
     @classmethod
     def of_bodies(cls) -> "Target":
         """``BODIES``."""
-        name = "a branch in a loop"
-        original, feeds = body_net(name), body_feeds(name)
+        inputs, outputs, nodes = CASES["a branch in a loop"]
+        inputs = f"{inputs}, int64 n"  # a count that is changed may be no end
+        original = of_text(inputs, outputs, nodes.replace("Loop (three,", "Loop (n,"))
+        feeds = feeds_of(inputs)
         made = qpasses.quantize(original, feeds).model
         assert made is not None
-        return cls(BODIES, original, made, feeds[:1])
+        return cls(BODIES, original, made, feeds[3:4])
 
     @cached_property
     def content(self) -> bytes:
