@@ -121,7 +121,7 @@ class _Revealing:
         kind = values[name].type.tensor_type.elem_type if name in values else 0
         if not kind:
             raise ModelError(
-                f"the model does not say the type of {name!r}, which is in a body"
+                f"the model does not say the type of {name!r}, which is inside of a body"
             )
         self.kinds[name] = kind
         shape = values[name].type.tensor_type.shape

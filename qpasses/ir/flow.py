@@ -28,6 +28,9 @@ ENTERING = frozenset({BEGUN, CARRIED, ELEMENT})
 LEAVING = frozenset({JOINED, CARRIED_OUT, COLLECTED})
 """What gives results: they read inside and write outside."""
 
+VALUES = ENTERING | LEAVING
+"""All of them."""
+
 GIVEN: Mapping[str, Mapping[int, str]] = {
     JOINED: {1: "then", 2: "else"},
     CARRIED_OUT: {0: "body", 1: "body", 2: "body"},

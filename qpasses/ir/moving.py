@@ -27,6 +27,12 @@ def _only_picks(node: Node) -> bool:
     return bool(mode == "nearest" and coordinates != "tf_crop_and_resize")
 
 
+def _holds_tensors(node: Node) -> bool:
+    """A value of a body that is a tensor, not a sequence of some."""
+    ends = [*node.inputs, *node.outputs]
+    return all(getattr(each, "type", "tensor_type") == "tensor_type" for each in ends)
+
+
 def _never(_node: Node) -> bool:
     return False
 
@@ -120,19 +126,19 @@ class Movement:
 
 
 MOVING: Mapping[str, Movement] = {
-    CARRIED: Movement(),
-    CARRIED_OUT: Movement(data=_STATES),
-    COLLECTED: Movement(),
+    CARRIED: Movement(condition=_holds_tensors),
+    CARRIED_OUT: Movement(data=_STATES, condition=_holds_tensors),
+    COLLECTED: Movement(condition=_holds_tensors),
     "Compress": Movement(),
     "Concat": Movement(data=_ALL),
     "DepthToSpace": Movement(words=False, own=_has_known_blocks),
-    ELEMENT: Movement(),
+    ELEMENT: Movement(condition=_holds_tensors),
     "Expand": Movement(),
     "Flatten": Movement(),
     "Gather": Movement(),
     "GatherElements": Movement(),
     "GatherND": Movement(),
-    JOINED: Movement(data=_BRANCHES),
+    JOINED: Movement(data=_BRANCHES, condition=_holds_tensors),
     "MaxPool": Movement(words=False, own=_gives_codes_alone),
     "Pad": Movement(words=False, own=_adds_known_codes),
     "ReduceMax": Movement(words=False, own=_is_along_known_axes),

@@ -13,6 +13,7 @@ from typing import Any
 from calibration.presets import PRESET_NOTES
 from opsets.target import KNOWN, Target, load_target, target_names
 from qpasses.ir.elementwise import COMBINING, PAIRING, UNARY
+from qpasses.ir.flow import VALUES
 from qpasses.ir.graph import STORE
 from qpasses.ir.moving import MOVING
 from qpasses.lowering import INTEGERIZE
@@ -83,7 +84,7 @@ def float_ops() -> str:
     for op in (*UNARY, *COMBINING):
         _insert(takers.setdefault(op, []), "integerize-chain")
     rows = [[op, ", ".join(takers[op])] for op in sorted(takers) if {*takers[op]} - COMMON]
-    moved = MOVING.keys() - {STORE}
+    moved = MOVING.keys() - {STORE} - VALUES
     return (
         f"Functions of one number, tables by `integerize-chain`: {_listed(UNARY)}.\n\n"
         f"Likewise, of one tensor and constants, or of what is made of one: "

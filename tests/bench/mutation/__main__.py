@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tests.bench.mutation.campaign import (
     APART,
+    BODIES,
     BUILT,
     CHANNELS,
     FORGED,
@@ -30,7 +31,7 @@ from tests.bench.mutation.campaign import (
     targets,
 )
 
-EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, WORDS, *QUANTIZED, *BUILT)
+EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, BODIES, WORDS, *QUANTIZED, *BUILT)
 
 
 def faults(

@@ -13,8 +13,10 @@ import onnx
 
 import qpasses
 from calibration import input_specs
+from qpasses.ir.cutting import cut
 from qpasses.ir.metadata import PREFIX
 from qpasses.ir.model_nodes import nested_graphs
+from qpasses.ir.splicing import spliced
 from qpasses.load.reading import read_model
 from tests.bench.fuzzing.quantized import quantized_case
 from tests.bench.manifest import ROOT, Entry, entries
@@ -31,6 +33,7 @@ from tests.bench.mutation.structure import (
     rewire,
     swap_inputs,
 )
+from tests.support.bodies_nets import CASES, feeds_of, of_text
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.far_apart_net import far_apart_feeds, far_apart_net
 from tests.support.words_net import ALL_WORDS, words_feeds, words_net
@@ -93,6 +96,9 @@ CHANNELS = "channels"
 
 APART = "far_apart"
 """A small float original with an added mask, a quotient, and boxes joined to scores."""
+
+BODIES = "bodies"
+"""A small float original with a branch in a loop."""
 
 WORDS = "words"
 """A small float original, most of whose tensors have 16 bits."""
@@ -168,6 +174,17 @@ class Target:
         assert made is not None
         return cls(WORDS, original, made, feeds[:1])
 
+    @classmethod
+    def of_bodies(cls) -> "Target":
+        """``BODIES``."""
+        inputs, outputs, nodes = CASES["a branch in a loop"]
+        inputs = f"{inputs}, int64 n"  # a count that is changed may be no end
+        original = of_text(inputs, outputs, nodes.replace("Loop (three,", "Loop (n,"))
+        feeds = feeds_of(inputs)
+        made = qpasses.quantize(original, feeds).model
+        assert made is not None
+        return cls(BODIES, original, made, feeds[3:4])
+
     @cached_property
     def content(self) -> bytes:
         """What of the model has a meaning."""
@@ -180,9 +197,10 @@ class Target:
             return self._forged(kind, rng)
         before = self.made.SerializeToString(deterministic=True)
         for _ in range(ATTEMPTS):
-            model = Model.FromString(before)
-            fault = KINDS[kind](model, rng)
-            if fault and model.SerializeToString(deterministic=True) != before:
+            flat = spliced(Model.FromString(before))
+            fault = KINDS[kind](flat, rng)
+            model = _cut(flat) if fault else None
+            if fault and model and model.SerializeToString(deterministic=True) != before:
                 return model, fault
         return None
 
@@ -202,6 +220,14 @@ class Target:
             if ours.key == theirs.key == f"{PREFIX}float_sha256":
                 ours.value = theirs.value
         return made, fault
+
+
+def _cut(flat: Model) -> Model | None:
+    """``flat`` with its bodies, if it has any that can be written."""
+    try:
+        return cut(flat)
+    except (qpasses.QPassesError, IndexError, StopIteration, ValueError):
+        return None
 
 
 def _noise(model: Model) -> Iterator[dict[str, Any]]:
@@ -249,7 +275,7 @@ def meaning(model: Model) -> bytes:
     estimated to cost but for which is the cheapest and which were refused.
     """
     bare = Model()
-    bare.CopyFrom(model)
+    bare.CopyFrom(spliced(model))
     for field in ("doc_string", "producer_name", "producer_version"):
         bare.ClearField(field)
     graph = bare.graph
@@ -315,6 +341,7 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
         ),
         *([Target.of_channels()] if not names or CHANNELS in names else []),
         *([Target.of_far_apart()] if not names or APART in names else []),
+        *([Target.of_bodies()] if not names or BODIES in names else []),
         *([Target.of_words()] if not names or WORDS in names else []),
         *map(Target.quantized, already),
     ]

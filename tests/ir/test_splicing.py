@@ -1,0 +1,174 @@
+"""Bodies spliced among the nodes around them, and cut again."""
+
+import numpy as np
+import onnx
+import pytest
+
+from opsets.errors import ModelError
+from qpasses.ir.cutting import cut
+from qpasses.ir.flow import FLOW
+from qpasses.ir.homes import regions
+from qpasses.ir.interchange import export_graph, import_graph
+from qpasses.ir.shapes import infer_shapes
+from qpasses.ir.splicing import spliced
+from tests.support.bodies_nets import CASES, body_feeds, body_net, voice_feeds, voice_net
+from tests.support.small_models import model, session
+
+
+def outputs_of(made, feed):
+    return session(made, optimize=False).run(None, feed)
+
+
+def same_outputs(made, other, feed):
+    pairs = zip(outputs_of(made, feed), outputs_of(other, feed), strict=True)
+    return all(np.array_equal(one, two) for one, two in pairs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_spliced_and_cut_computes_the_same(name):
+    original = body_net(name)
+    flat = spliced(original)
+    assert not any(each.op_type in ("If", "Loop", "Scan") for each in flat.graph.node)
+    made = cut(flat)
+    onnx.checker.check_model(made)
+    assert all(same_outputs(original, made, feed) for feed in body_feeds(name))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_cut_is_spliced_and_cut_as_it_was(name):
+    made = cut(spliced(cut(spliced(body_net(name)))))
+    assert cut(spliced(made)) == made
+
+
+def test_a_graph_of_a_whole_detector_computes_the_same():
+    original = voice_net()
+    made = export_graph(import_graph(infer_shapes(original)))
+    assert all(same_outputs(original, made, feed) for feed in voice_feeds(2))
+
+
+def test_a_model_without_bodies_is_left_alone():
+    plain = model("g (float[2] x) => (float[2] y) { y = Abs (x) }")
+    assert spliced(plain) is plain and cut(plain) is plain
+
+
+def branched(body, other="b = Neg (h)"):
+    return model(
+        f"""g (float[2] x, bool c) => (float[2] y) {{
+            [out] h = Abs (x)
+            [if] y = If (c) <
+                then_branch = yes () => (float[2] a) {{ {body} }},
+                else_branch = no () => (float[2] b) {{ {other} }}
+            >
+        }}"""
+    )
+
+
+def places(flat):
+    return {name: [label for _, label in home] for name, home in regions(flat).items()}
+
+
+def test_a_node_that_one_branch_alone_reads_stands_there():
+    found = places(spliced(branched("a = Relu (h)", "b = Neg (x)")))
+    assert (found["h"], found["a"], found["b"], found["y"]) == (
+        ["then"],
+        ["then"],
+        ["else"],
+        [],
+    )
+
+
+def test_a_node_that_both_branches_read_stands_outside():
+    found = places(spliced(branched("a = Relu (h)")))
+    assert (found["h"], found["a"]) == ([], ["then"])
+
+
+LOOP = """g (float[2] x, int64 n) => (float[2] y) {
+    h = Abs (x)
+    [loop] y = Loop (n, "", x) <body = turn
+        (int64 i, bool on, float[2] s) => (bool off, float[2] t)
+        { off = Identity (on) k = Neg (h) t = Add (s, k) }>
+}"""
+
+
+def test_what_depends_on_no_iteration_stands_outside_of_a_loop():
+    found = places(spliced(model(LOOP)))
+    assert (found["h"], found["k"], found["t"]) == ([], [], ["body"])
+
+
+def test_branches_that_use_the_same_names_are_told_apart():
+    original = branched("k = Neg (h) a = Relu (k)", "k = Relu (h) b = Neg (k)")
+    flat = spliced(original)
+    written = [name for node in flat.graph.node for name in node.output]
+    assert len({*written}) == len(written)
+    names = [each.name for each in flat.graph.node]
+    assert {"if/then/Neg", "if/then/Relu", "if/else/Relu", "if/else/Neg"} <= {*names}
+    for choice in (True, False):
+        feed = {"x": np.float32([1, -2]), "c": np.array(choice)}
+        assert same_outputs(original, cut(flat), feed)
+
+
+def test_what_nothing_in_a_body_reads_is_left_out():
+    flat = spliced(branched("k = Neg (h) m = Exp (k) a = Relu (h)"))
+    assert not {"k", "m"} & {name for node in flat.graph.node for name in node.output}
+
+
+DRAWS = LOOP.replace("k = Neg (h)", "k = RandomNormalLike (h)")
+IN_SCAN = """g (float[3, 2] x, float[2] z, bool c) => (float[2] y) {
+    [scan] y = Scan (z, x) <num_scan_inputs = 1,
+        body = turn (float[2] s, float[2] e) => (float[2] t) {
+        [inner] t = If (c) <
+            then_branch = yes () => (float[2] a) { a = Add (s, e) },
+            else_branch = no () => (float[2] b) { b = Sub (s, e) }
+        >
+    }>
+}"""
+
+
+def test_a_body_that_draws_is_left_as_it_is():
+    assert spliced(model(DRAWS)) == model(DRAWS)
+
+
+def test_a_branch_inside_of_a_scan_is_left_as_it_is():
+    flat = spliced(model(IN_SCAN))
+    ops = [each.op_type for each in flat.graph.node]
+    assert ops.count("If") == 1 and "Scan" not in ops
+    feed = {"x": np.ones((3, 2), np.float32), "z": np.zeros(2, np.float32)}
+    for choice in (True, False):
+        assert same_outputs(model(IN_SCAN), cut(flat), {**feed, "c": np.array(choice)})
+
+
+def test_a_body_that_reads_what_follows_from_it_is_refused():
+    flat = spliced(branched("a = Relu (h)"))
+    (joined,) = (each for each in flat.graph.node if each.domain == FLOW)
+    again = onnx.helper.make_node("Exp", ["y"], ["later"], "later")
+    flat.graph.node.append(again)
+    joined.input[1] = "later"
+    with pytest.raises(ModelError, match="follows from it"):
+        cut(flat)
+
+
+def test_sizes_of_a_state_are_those_that_it_has_at_first():
+    text = LOOP.replace("float[2] s", "float[j] s").replace("float[2] t", "float[l] t")
+    (loop,) = (n for n in infer_shapes(model(text)).graph.node if n.op_type == "Loop")
+    body = loop.attribute[0].g
+    sizes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in body.input[2:]]
+    assert sizes == [[2]]
+
+
+def test_sizes_of_a_state_that_grows_are_not():
+    text = LOOP.replace("t = Add (s, k)", "t = Concat <axis = 0> (s, k)")
+    text = text.replace("float[2] s", "float[j] s").replace("float[2] t", "float[l] t")
+    text = text.replace("(float[2] y)", "(float[m] y)")
+    (loop,) = (n for n in infer_shapes(model(text)).graph.node if n.op_type == "Loop")
+    (state,) = loop.attribute[0].g.input[2:]
+    assert [d.dim_value for d in state.type.tensor_type.shape.dim] == [0]
+
+
+def test_a_state_that_nothing_reads_in_the_end_is_kept():
+    text = LOOP.replace("(float[2] y)", "(float[k, 2] z)").replace("y = Loop", "y, z = Loop")
+    text = text.replace("(bool off, float[2] t)", "(bool off, float[2] t, float[2] u)")
+    text = text.replace("t = Add (s, k)", "t = Add (s, k) u = Relu (s)")
+    original = model(text)
+    made = export_graph(import_graph(infer_shapes(original)))
+    feed = {"x": np.float32([1, -2]), "n": np.array(3)}
+    assert same_outputs(original, made, feed)
