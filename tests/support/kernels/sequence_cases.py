@@ -88,9 +88,10 @@ SIZES = [
     *((3, 2, n, 5) for n in range(1, 41)),
     *((3, 1, 4, n) for n in range(1, 41)),
     *((4, n, 5, 6) for n in range(1, 10)),
-    *((0, 3, 4, 5), (70, 1, 3, 20), (0, 1, 1, 1), (40, 5, 9, 70), (2, 4, 130, 33)),
+    *((0, 3, 4, 5), (70, 1, 3, 20), (0, 1, 1, 1), (90, 5, 9, 70), (2, 4, 130, 33)),
+    *((70, 1, 130, 70), (260, 1, 2, 500)),
 ]
-"""Steps, sequences, inputs, units."""
+"""Steps, sequences, inputs, units; at last gates of inputs in several parts."""
 
 LONG = [
     ((WORDS, WORDS), (2, 5, 600, 1)),
