@@ -383,7 +383,7 @@ InputGates::InputGates(const Context &context, const GateSums &sums, const Seque
       alone_(alone), none_(sums.columns()) {
     const int64_t some = SOME_ROWS * (alone ? 8 : 1); /* which threads share */
     block_ = std::min(std::max<int64_t>(some / (rows * sums.columns()), 1), sequences.steps);
-    gates_.resize(block_ * rows * sums.columns());
+    gates_.reset(new int32_t[block_ * rows * sums.columns()]);
 }
 
 const int32_t *InputGates::of(int64_t step) {
@@ -398,7 +398,7 @@ const int32_t *InputGates::of(int64_t step) {
             fill(from, std::min(count, from + least));
         });
     }
-    return gates_.data() + (step - begin_) * rows_ * sums_.columns();
+    return gates_.get() + (step - begin_) * rows_ * sums_.columns();
 }
 
 void InputGates::fill(int64_t from, int64_t to) {
@@ -421,7 +421,7 @@ void InputGates::fill(int64_t from, int64_t to) {
         else
             sums_.add(copied.data(), left.plane(), some, 0, gates, sums);
         for (int64_t r = 0; r < some; r++, k++)
-            sums_.places(sums, r, none_.data(), 0, gates, gates_.data() + k * sums_.columns());
+            sums_.places(sums, r, none_.data(), 0, gates, gates_.get() + k * sums_.columns());
     }
 }
 

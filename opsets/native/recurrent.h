@@ -309,7 +309,8 @@ class InputGates {
     const Sequences &sequences_;
     int64_t first_, rows_, block_, begin_ = 0, end_ = 0;
     bool alone_;
-    std::vector<int32_t> gates_, none_;
+    std::unique_ptr<int32_t[]> gates_; /* not filled before it is */
+    std::vector<int32_t> none_;
 
     void fill(int64_t from, int64_t to);
 };

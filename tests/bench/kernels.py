@@ -63,14 +63,37 @@ GRAPHS = {
 }
 """Name to the inputs and the nodes."""
 
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_SEQUENCES = [
+    *(("LSTM", 64, 1, size) for size in (32, 64, 128, 256, 512)),
+    *(("LSTM", 16, 8, size) for size in (32, 128, 512)),
+    *((op, 64, 1, size) for op in ("GRU", "RNN") for size in (32, 128, 512)),
+    *((op, 16, 8, 128) for op in ("GRU", "RNN")),
+]
+"""Ops, steps, sequences, and their inputs, which are as many as units of the state."""
+
+GRAPHS |= {
+    f"{op}, {steps} steps of {batch} x {size}": (
+        f"[{steps}, {batch}, {size}] x",
+        f"y = {op} <hidden_size = {size}> (x, w, w)",
+    )
+    for op, steps, batch, size in _SEQUENCES
+}
+
 
 def graphs(inputs: str, nodes: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The float graph, and the integer one without edges."""
+    """The float graph, and the integer one without edges; w: weights of a recurrent node."""
     header = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
     made = onnx.parser.parse_model(f"{header} g (float{inputs}) => (float y) {{ {nodes} }}")
     made.graph.output[0].type.tensor_type.ClearField("shape")
-    made = onnx.shape_inference.infer_shapes(made)
     rng = np.random.default_rng(0)
+    for node in made.graph.node:
+        if node.op_type in _GATES:
+            size = node.attribute[0].i
+            weights = rng.normal(size=(1, _GATES[node.op_type] * size, size)) / size**0.5
+            stored = onnx.numpy_helper.from_array(weights.astype(np.float32), "w")
+            made.graph.initializer.append(stored)
+    made = onnx.shape_inference.infer_shapes(made)
     feeds = [
         _feed(made, lambda shape: np.asarray(rng.normal(size=shape), np.float32)) for _ in "12"
     ]

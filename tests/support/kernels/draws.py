@@ -71,3 +71,20 @@ def scaled(rng, number, outputs, bits):
     shift = rng.integers(bits + 6, bits + 12, outputs).astype(np.int32)
     bias = rng.integers(-(1 << 14), 1 << 14, outputs).astype(np.int32)
     return int(rng.integers(0, 256)), m, shift, bias
+
+
+def sums_beside_ties(rng, shift):
+    """Eight multipliers of 31 bits, and sums of which they make nearly a tie: their products,
+    modulo a power of two, are a little off half of it.
+    """
+    pairs = []
+    while len(pairs) < 8:
+        m = int(rng.integers(1 << 30, 1 << 31)) | 1
+        inverse = pow(m, -1, 1 << shift)
+        sums = [
+            inverse * ((1 << shift - 1) + off) % (1 << shift)
+            for off in range(-128, 129)
+            if off
+        ]
+        pairs += [(m, each) for each in sums if each < 1 << 30 and each * m >> shift < 32767]
+    return [array(each, np.int32) for each in zip(*pairs, strict=True)]

@@ -5,7 +5,15 @@ import numpy as np
 from opsets.fixed_point import ROUNDINGS
 from opsets.rounding import NODE_ROUNDINGS
 from opsets.word_products import LARGEST
-from tests.support.kernels.draws import KINDS, array, bytes_of, ends, scaled, words
+from tests.support.kernels.draws import (
+    KINDS,
+    array,
+    bytes_of,
+    ends,
+    scaled,
+    sums_beside_ties,
+    words,
+)
 from tests.support.op_cases import Case
 
 
@@ -39,22 +47,8 @@ def products_of_matrices(rng):
 
 
 def beside_ties(rng):
-    """Sums of words whose products are nearer to a tie than double tells: (node, case).
-
-    Of each multiplier the bias is such that a sum of nothing has a product, modulo 2**46, a
-    little off 2**45.
-    """
-    shift, pairs = 46, []
-    while len(pairs) < 8:
-        m = int(rng.integers(1 << 30, 1 << 31)) | 1
-        inverse = pow(m, -1, 1 << shift)
-        sums = [
-            inverse * ((1 << shift - 1) + off) % (1 << shift)
-            for off in range(-128, 129)
-            if off
-        ]
-        pairs += [(m, each) for each in sums if each < 1 << 30 and each * m >> shift < 32767]
-    m, bias = (array(each, np.int32) for each in zip(*pairs, strict=True))
+    """Sums of words whose products are nearer to a tie than double tells: (node, case)."""
+    m, bias = sums_beside_ties(rng, shift := 46)
     zeros, w = array(0, np.int8), np.ones((4, len(m)), np.int8)
     last = [array(shift, np.int32).reshape(1), *ends(np.int16)]
     for rounding in ROUNDINGS:
