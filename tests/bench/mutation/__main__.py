@@ -22,6 +22,7 @@ from tests.bench.mutation.campaign import (
     KINDS,
     MODELS,
     QUANTIZED,
+    RECURRENT,
     RESULTS,
     ROUNDED,
     WORDS,
@@ -31,7 +32,7 @@ from tests.bench.mutation.campaign import (
     targets,
 )
 
-EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, BODIES, WORDS, *QUANTIZED, *BUILT)
+EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, BODIES, RECURRENT, WORDS, *QUANTIZED, *BUILT)
 
 
 def faults(

@@ -36,6 +36,7 @@ from tests.bench.mutation.structure import (
 from tests.support.bodies_nets import CASES, feeds_of, of_text
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.far_apart_net import far_apart_feeds, far_apart_net
+from tests.support.recurrent_net import recurrent_feeds, recurrent_net
 from tests.support.words_net import ALL_WORDS, words_feeds, words_net
 
 Change = Callable[[Model, np.random.Generator], Fault | None]
@@ -99,6 +100,9 @@ APART = "far_apart"
 
 BODIES = "bodies"
 """A small float original with a branch in a loop."""
+
+RECURRENT = "recurrent"
+"""A small float original of every recurrent op, with states."""
 
 WORDS = "words"
 """A small float original, most of whose tensors have 16 bits."""
@@ -173,6 +177,14 @@ class Target:
         made = qpasses.quantize(original, feeds, **ALL_WORDS).model
         assert made is not None
         return cls(WORDS, original, made, feeds[:1])
+
+    @classmethod
+    def of_recurrent(cls) -> "Target":
+        """``RECURRENT``."""
+        original, feeds = recurrent_net(), recurrent_feeds(CALIBRATION_SAMPLES)
+        made = qpasses.quantize(original, feeds).model
+        assert made is not None
+        return cls(RECURRENT, original, made, feeds[3:4])
 
     @classmethod
     def of_bodies(cls) -> "Target":
@@ -342,6 +354,7 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
         *([Target.of_channels()] if not names or CHANNELS in names else []),
         *([Target.of_far_apart()] if not names or APART in names else []),
         *([Target.of_bodies()] if not names or BODIES in names else []),
+        *([Target.of_recurrent()] if not names or RECURRENT in names else []),
         *([Target.of_words()] if not names or WORDS in names else []),
         *map(Target.quantized, already),
     ]
