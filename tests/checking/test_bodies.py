@@ -253,3 +253,29 @@ def test_what_a_record_says_of_a_value_of_a_loop_is_compared():
             each.value = '{"y": [0.75]}'
     found = qpasses.verify(result.model, original, feeds)
     assert found.verdict == "failed"
+
+
+@pytest.mark.parametrize("name", ["branches", "loop", "a branch in a loop"])
+def test_a_table_of_a_model_with_bodies_gives_the_same(name, tmp_path):
+    original, feeds, result = made_of(name)
+    table = qpasses.calibrate(original, feeds, tmp_path / "table.npz")
+    again = qpasses.quantize(original, feeds, calibration_table=tmp_path / "table.npz")
+    assert table is not None and again.verdict == result.verdict
+    pairs = zip(again.model.graph.node, result.model.graph.node, strict=True)
+    assert all(one == other for one, other in pairs)
+
+
+def test_a_table_of_a_body_that_no_sample_runs_is_refused(tmp_path):
+    original = of_text("float[2, 4] x, bool c", "float[2, 4] y", BRANCH)
+    feeds = [{**each, "c": np.array(True)} for each in body_feeds("branches")]
+    with pytest.raises(qpasses.DataError, match="'b' held no values"):
+        qpasses.calibrate(original, feeds, tmp_path / "table.npz")
+
+
+def test_what_a_body_makes_infinite_stays_float():
+    nodes = BRANCH.replace("a = Relu (q)", "n = Log (q) r = Sub (n, n) a = MatMul (r, u)")
+    original = of_text("float[2, 4] x, bool c", "float[2, 4] y", nodes)
+    feeds = body_feeds("branches")
+    result = qpasses.quantize(original, feeds)
+    reasons = {e["name"]: e["reason"] for e in summary_of(result)["float_nodes"]}
+    assert any("NaN or infinite" in each for each in reasons.values())
