@@ -7,6 +7,7 @@ from onnx import numpy_helper
 
 import qpasses
 from qpasses.ir.model_nodes import nested_graphs
+from tests.bench.fuzzing.bodies import body_case, judge_bodies
 from tests.support.bodies_nets import (
     BRANCH,
     CASES,
@@ -279,3 +280,18 @@ def test_what_a_body_makes_infinite_stays_float():
     result = qpasses.quantize(original, feeds)
     reasons = {e["name"]: e["reason"] for e in summary_of(result)["float_nodes"]}
     assert any("NaN or infinite" in each for each in reasons.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_quantized_model_with_bodies_becomes_integer(name):
+    _, feeds, result = made_of(name, emit="qdq")
+    made = qpasses.integerize(result.model, feeds)
+    assert (made.verdict, summary_of(made)["integer_mac_share"]) == ("ok", 1.0)
+    found = qpasses.verify(made.model, result.model, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_random_graphs_with_bodies_are_what_they_are_made_from(number):
+    made = body_case(11, number)
+    assert made is None or judge_bodies(made) is None
