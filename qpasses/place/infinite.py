@@ -9,6 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from calibration import Samples, Session
+from calibration.revealed import revealed
 from opsets.errors import DataError
 from qpasses.ir.graph import STORE, Graph
 from qpasses.ir.interchange import prepared_model
@@ -33,19 +34,21 @@ def leave_infinite(
 
 
 def _infinite(graph: Graph, names: Sequence[str], samples: Samples) -> set[str]:
-    found, was_read, has_numbers = {*names}, False, False
+    found, seen, was_read, has_numbers = {*names}, set[str](), False, False
     session = Session(_watched(graph, names), optimize=False)
     for position in range(len(samples)):
         with suppress(DataError):
             feed = samples.read(position)
             values = session.run(None, feed, samples.name(position))
-            outputs, sums = values[: len(graph.outputs)], values[len(graph.outputs) :]
-            found &= {name for name, sum_ in zip(names, sums, strict=True) if np.isnan(sum_)}
+            outputs, rest = values[: len(graph.outputs)], values[len(graph.outputs) :]
+            held = [*zip(names, rest[::2], rest[1::2], strict=True)]
+            seen |= {name for name, sum_, _ in held if np.isnan(sum_)}
+            found &= {name for name, sum_, size in held if np.isnan(sum_) or not size}
             has_numbers |= not all(map(_is_nan, outputs))
             was_read = True
         if not found:
             break
-    return found if was_read and has_numbers else set()
+    return found & seen if was_read and has_numbers else set()
 
 
 def _is_nan(value: Any) -> bool:
@@ -55,13 +58,21 @@ def _is_nan(value: Any) -> bool:
 
 
 def _watched(graph: Graph, names: Sequence[str]) -> onnx.ModelProto:
-    """``graph``, that also gives for each of ``names`` its sum times 0: NaN if not finite."""
+    """``graph``, that also gives for each of ``names`` its sum times 0: NaN if not finite.
+
+    And how many numbers it has: what a branch computes that is not taken has none.
+    """
     model = prepared_model(graph)
+    own = [*model.graph.output]
+    model = revealed(model, [*own, *(onnx.ValueInfoProto(name=name) for name in names)])
+    del model.graph.output[len(own) :]
     inner, zero = model.graph, "times zero"
     inner.initializer.append(numpy_helper.from_array(np.zeros((), np.float32), zero))
     for name in names:
-        zeros, total = f"{name} times zero", f"{name} is finite"
+        zeros, total, size = f"{name} times zero", f"{name} is finite", f"{name} has so many"
         inner.node.append(helper.make_node("Mul", [name, zero], [zeros]))
         inner.node.append(helper.make_node("ReduceSum", [zeros], [total], keepdims=0))
+        inner.node.append(helper.make_node("Size", [name], [size]))
         inner.output.append(helper.make_tensor_value_info(total, onnx.TensorProto.FLOAT, []))
+        inner.output.append(helper.make_tensor_value_info(size, onnx.TensorProto.INT64, []))
     return model

@@ -15,6 +15,7 @@ from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
 from opsets.target import Target
+from qpasses.ir.model_nodes import nested_graphs
 
 FUNCTION = "function"
 """In place of a method: the extremes of a function over the codes of its input."""
@@ -247,11 +248,20 @@ def find_ranges(
         known = {value.name for value in ends} | {
             t for n in model.graph.node for t in n.output
         }
-        return how.given.of(observed, known, rules, stand_ins)
+        return how.given.of(observed, known | _inside(model), rules, stand_ins)
     found = how.engine(model, observed, samples, run, Collected())
     skipped = dict(sorted(found.skipped.items()))
     ranges = chosen(rules, found.tensors, skipped, samples.random, "the run")
     return _with_empty(ranges, observed, rules)
+
+
+def _inside(model: onnx.ModelProto) -> set[str]:
+    """The tensors that bodies of ``model`` are given, or write."""
+    found = set[str]()
+    for graph in nested_graphs(model.graph):
+        found.update(value.name for value in graph.input)
+        found.update(name for node in graph.node for name in node.output)
+    return found
 
 
 def _with_empty(found: Ranges, observed: Sequence[str], rules: Rules) -> Ranges:

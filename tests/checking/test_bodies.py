@@ -7,6 +7,7 @@ from onnx import numpy_helper
 
 import qpasses
 from qpasses.ir.model_nodes import nested_graphs
+from tests.bench.fuzzing.bodies import body_case, judge_bodies
 from tests.support.bodies_nets import (
     BRANCH,
     CASES,
@@ -253,3 +254,44 @@ def test_what_a_record_says_of_a_value_of_a_loop_is_compared():
             each.value = '{"y": [0.75]}'
     found = qpasses.verify(result.model, original, feeds)
     assert found.verdict == "failed"
+
+
+@pytest.mark.parametrize("name", ["branches", "loop", "a branch in a loop"])
+def test_a_table_of_a_model_with_bodies_gives_the_same(name, tmp_path):
+    original, feeds, result = made_of(name)
+    table = qpasses.calibrate(original, feeds, tmp_path / "table.npz")
+    again = qpasses.quantize(original, feeds, calibration_table=tmp_path / "table.npz")
+    assert table is not None and again.verdict == result.verdict
+    pairs = zip(again.model.graph.node, result.model.graph.node, strict=True)
+    assert all(one == other for one, other in pairs)
+
+
+def test_a_table_of_a_body_that_no_sample_runs_is_refused(tmp_path):
+    original = of_text("float[2, 4] x, bool c", "float[2, 4] y", BRANCH)
+    feeds = [{**each, "c": np.array(True)} for each in body_feeds("branches")]
+    with pytest.raises(qpasses.DataError, match="'b' held no values"):
+        qpasses.calibrate(original, feeds, tmp_path / "table.npz")
+
+
+def test_what_a_body_makes_infinite_stays_float():
+    nodes = BRANCH.replace("a = Relu (q)", "n = Log (q) r = Sub (n, n) a = MatMul (r, u)")
+    original = of_text("float[2, 4] x, bool c", "float[2, 4] y", nodes)
+    feeds = body_feeds("branches")
+    result = qpasses.quantize(original, feeds)
+    reasons = {e["name"]: e["reason"] for e in summary_of(result)["float_nodes"]}
+    assert any("NaN or infinite" in each for each in reasons.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_quantized_model_with_bodies_becomes_integer(name):
+    _, feeds, result = made_of(name, emit="qdq")
+    made = qpasses.integerize(result.model, feeds)
+    assert (made.verdict, summary_of(made)["integer_mac_share"]) == ("ok", 1.0)
+    found = qpasses.verify(made.model, result.model, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_random_graphs_with_bodies_are_what_they_are_made_from(number):
+    made = body_case(11, number)
+    assert made is None or judge_bodies(made) is None

@@ -36,7 +36,7 @@ def test_a_convolution_inside_a_branch_that_no_sample_takes_is_not_ok(tmp_path):
             else_branch = e () => (float[1, 3, 4, 4] c) { c = Conv (a, w) }
         >
     }"""
-    feeds = [{"x": numbers(1, 3, 4, 4), "q": np.array(True)}] * 3
+    feeds = [{"x": numbers(1, 3, 4, 4), "q": np.array(False)}] * 3
     result, _ = report_of(tmp_path, model(text, w=numbers(3, 3, 1, 1)), feeds)
     assert result.verdict == "incomplete"
 

@@ -84,7 +84,7 @@ class Tracer:
         stored = _stored_in(self.source.model)
         reals = {
             ours: name.removesuffix("::codes")
-            for ours, name in self.verification.simulated.codes.items()
+            for ours, name in self.verification.simulated[0].codes.items()
         }
         self.pairs = {q: ours for ours, real in reals.items() for q in stored.get(real, ())}
         ends = {
