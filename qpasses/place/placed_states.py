@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 from calibration import Range
 from qpasses.ir.graph import Node, Tensor
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import Quantization
 from qpasses.ir.recurrent_nodes import (
     GATES,
@@ -54,31 +55,35 @@ def observable(model: onnx.ModelProto, chosen: Plan) -> onnx.ModelProto:
     Hidden states are what the node writes; a Scan runs an LSTM step by step, for its cells.
     """
     nodes = {node.name: node for node in recurrent_nodes(chosen)}
-    if not nodes:
-        return model
-    protos = [
-        each for each in model.graph.node if each.name in nodes and each.op_type in GATES
-    ]
+    for graph in [*nested_graphs(model.graph)] if nodes else []:
+        _make_observable(graph, nodes)
+    return model
+
+
+def _make_observable(graph: onnx.GraphProto, nodes: Mapping[str, Node]) -> None:
+    """The same for one graph, which may be a body: what that gives stays the last state."""
+    protos = [each for each in graph.node if each.name in nodes and each.op_type in GATES]
     renamed = dict[str, str]()
     for proto in protos:
         for place, name in enumerate(proto.output):
             if place and name:
                 renamed[name] = proto.output[place] = f"{name}{_LAST}"
-    for each in model.graph.node:
-        for place, name in enumerate(each.input):
-            each.input[place] = renamed.get(name, name)
-    more = list[onnx.NodeProto]()
+    if not protos:
+        return
+    for inner in nested_graphs(graph):
+        for each in inner.node:
+            for place, name in enumerate(each.input):
+                each.input[place] = renamed.get(name, name)
+        for value in inner.output:
+            value.name = renamed.get(value.name, value.name)
+        for known in [each for each in inner.value_info if each.name in renamed]:
+            inner.value_info.remove(known)
     for proto in protos:
         node = nodes[proto.name]
         if hidden := given_outputs(node)[Y_H].name:
-            more.append(helper.make_node("Identity", [proto.output[Y]], [hidden]))
+            graph.node.append(helper.make_node("Identity", [proto.output[Y]], [hidden]))
         if proto.op_type == "LSTM":
-            more += _cells(proto, cell_of(node))
-    model.graph.node.extend(more)
-    kept = [each for each in model.graph.output if each.name not in renamed]
-    del model.graph.output[:]
-    model.graph.output.extend(kept)
-    return model
+            graph.node.extend(_cells(proto, cell_of(node)))
 
 
 _LAST = "::last"

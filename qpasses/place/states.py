@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from qpasses.ir.flow import CARRIED, CARRIED_OUT, JOINED
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_graph_output, varies
 from qpasses.ir.moving import moves
 from qpasses.ir.record import Quantization
 from qpasses.ir.state_names import state_pairs
 
-CARRIED: Mapping[str, Mapping[int, int]] = {
+STATES: Mapping[str, Mapping[int, int]] = {
     "GRU": {5: 1},
     "LSTM": {5: 1, 6: 2},
     "RNN": {5: 1},
@@ -17,7 +18,7 @@ CARRIED: Mapping[str, Mapping[int, int]] = {
 
 LAYING = frozenset(
     {"Concat", "Expand", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze"}
-    | {"Transpose", "Unsqueeze", STORE}
+    | {"Transpose", "Unsqueeze", JOINED, STORE}
 )
 """Ops that move a state, or a part of it, from its input to where it is used and back."""
 
@@ -42,8 +43,9 @@ def find_states(graph: Graph, texts: Sequence[str]) -> list[tuple[str, str]]:
 
     A state is seen by what becomes of an input. It comes, moved at most, to a recurrent node,
     a Loop or a Scan as a state of that, whose next value comes to an output; or it is joined
-    to something by a Concat, and a Slice of that comes to an output. Sizes of input and output
-    agree where they are known. Where that makes several pairs of one end, none is seen.
+    to something by a Concat, and a Slice of that comes to an output. Branches of an If move
+    what they give. Sizes of input and output agree where they are known. Where that makes
+    several pairs of one end, none is seen.
     """
     said = state_pairs(texts)
     names = {name for pair in said for name in pair}
@@ -84,7 +86,7 @@ def carried(node: Node) -> Mapping[int, int]:
         return {place: place - 2 for place in range(2, len(node.inputs))}
     if node.op == "Scan":
         return {place: place for place in range(len(node.inputs) - node.attrs[_ALONG])}
-    return CARRIED.get(node.op, {})
+    return STATES.get(node.op, {})
 
 
 _ALONG = "num_scan_inputs"
@@ -97,7 +99,12 @@ def _through(node: Node, step: _Step) -> Iterator[_Step]:
             is_read = place < len(node.inputs) and node.inputs[place] is step.tensor
             if is_read and result < len(node.outputs):
                 yield _Step(node.outputs[result], "next")
-    is_moved = node.op == "Concat" or node.inputs[0] is step.tensor
+        if node.op == CARRIED:
+            readers = (each for each in node.outputs[0].outputs if each.op == CARRIED_OUT)
+            for end in {id(each): each for each in readers}.values():
+                if end.inputs[1] is node.outputs[0]:
+                    yield _Step(end.outputs[0], "next")
+    is_moved = node.op in ("Concat", JOINED) or node.inputs[0] is step.tensor
     if node.op not in LAYING or not moves(node) or not is_moved:
         return
     stages = [step.stage]

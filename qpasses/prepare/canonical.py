@@ -97,8 +97,14 @@ def _through(
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
     upgraded = upgrade(plain, sample, newest, oldest, expected)
-    whole_bodies = _with_cells(upgraded, context, watch)
-    graph = import_graph(true_shapes(whole_bodies, sample))
+    is_flat = not any(node.op_type in ("Loop", "Scan") for node in upgraded.graph.node)
+    if not is_flat:
+        upgraded = _with_cells(upgraded, context, watch)
+    graph = import_graph(true_shapes(upgraded, sample))
+    if is_flat:
+        run_passes(CELLS, graph, context, watch)  # no node is theirs, but they are seen
+    for name in context.record.declined.keys() - {node.name for node in graph.nodes}:
+        del context.record.declined[name]  # a Loop or Scan that was taken apart
     if graph.opset < oldest == OPSET_INT16:
         raise ModelError(
             f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
@@ -125,8 +131,6 @@ def _through(
 
 def _with_cells(model: onnx.ModelProto, context: Context, watch: Watch) -> onnx.ModelProto:
     """``model`` with LSTM, GRU and RNN for Loops and Scans that write these out."""
-    if not any(node.op_type in ("Loop", "Scan") for node in model.graph.node):
-        return model
     graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
     fold_constants(graph)
     run_passes(CELLS, graph, context, watch)

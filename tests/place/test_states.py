@@ -90,6 +90,20 @@ SEEN = {
         }""",
         [("h", "after")],
     ),
+    "what branches give": (
+        """g (float[T, 1, 4] x, bool far, float[1, 1, 3] s) => (float[1, 1, 3] after) {
+            after = If (far) <
+                then_branch = t () => (float[1, 1, 3] d) {
+                    y, d = GRU <hidden_size = 3> (x, v, q, a, , s)
+                },
+                else_branch = e () => (float[1, 1, 3] k) {
+                    h = Squeeze (s, axis)
+                    k = Unsqueeze (h, axis)
+                }
+            >
+        }""",
+        [("s", "after")],
+    ),
     "a cache that a Slice cuts": (CACHED, [("cache", "after")]),
     "a cache that a Split cuts": (
         """g (float[1, 4, 1] x, float[1, 4, 1] cache) => (float[1, 4, 1] after) {

@@ -19,7 +19,7 @@ _AS_STATE: Mapping[tuple[str, int], int] = {
 
 _LAID = frozenset(
     ("Concat", "Expand", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze")
-) | {"Transpose", "Unsqueeze"}
+) | {"Joined", "Transpose", "Unsqueeze"}
 _CUT = frozenset(("Gather", "Slice", "Split"))
 
 
@@ -101,6 +101,9 @@ def _starts_of(graph: Graph, place: int) -> Iterator[int]:
 
 def _state_of(node: Node, tensor: Tensor) -> Tensor | None:
     """What a recurrent node starts from, of which ``tensor`` is the next value."""
+    if node.op == "CarriedOut":
+        found = producer(node.inputs[1])
+        return found.inputs[0] if found is not None and found.op == "Carried" else None
     for place, output in enumerate(node.outputs):
         slot = _AS_STATE.get((node.op, place))
         if node.op == "Loop":

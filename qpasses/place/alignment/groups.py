@@ -100,7 +100,7 @@ def align(
     those in ``apart`` do not count: what is read there keeps its range for its other readers.
 
     A group takes the union of what is read of it: of the tensors that something other than a
-    moving node reads, of outputs, and of those in ``wanted``. Another tensor that only moves
+    moving node reads, of outputs, of states, and of those in ``wanted``. Another tensor that only moves
     on needs no more than its destinations keep, so a Relu behind a MaxPool narrows both. A
     Relu or Clip whose output would use less than three quarters of the shared range gets its
     own, by a table.
@@ -138,7 +138,7 @@ def _shared_ranges(
             is_moved_by(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
             for reader in tensor.outputs
         )
-        if not moves_on or name in wanted:
+        if not moves_on or name in wanted or _is_state(tensor):
             own = ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
     return {name: needed[groups.of(name)] for name in chosen.tensors}
