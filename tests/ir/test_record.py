@@ -11,6 +11,7 @@ from opsets.errors import ModelError
 from qpasses import quantize, verify
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import SCALED, NodeRecord
+from tests.support.recurrent_net import recurrent_feeds, recurrent_net
 from tests.support.small_models import model, numbers
 
 TEXT = """
@@ -46,9 +47,10 @@ def test_every_entry_of_a_node_is_explained():
 
 
 def test_passes_write_the_scales_that_are_listed(made):
-    record, _ = read_record(made)
-    written = {name for node in record.nodes.values() for name in node.scales}
-    assert written == {*SCALED}
+    recurrent = quantize(recurrent_net(), recurrent_feeds(3)).model
+    records = [read_record(each)[0] for each in (made, recurrent)]
+    nodes = [node for record in records for node in record.nodes.values()]
+    assert {name for node in nodes for name in node.scales} == {*SCALED}
 
 
 def test_a_scale_of_something_else_is_refused(made):
