@@ -90,6 +90,15 @@ def _imported(model: onnx.ModelProto) -> Graph:
         names = [each.name for each in node.attribute]
         if len(set(names)) < len(names) or any(each.ref_attr_name for each in node.attribute):
             raise ModelError(f"node {node.name!r} is damaged: its attributes")
+    for function in model.functions:
+        inside = onnx.GraphProto(node=function.node)
+        for node in (node for graph in nested_graphs(inside) for node in graph.node):
+            counts = [each.i for each in node.attribute if each.name == "num_outputs"]
+            if any(count != len(node.output) for count in counts):  # onnxruntime aborts
+                raise ModelError(
+                    f"function {function.name!r}, overload {function.overload!r} is damaged: "
+                    f"a {node.op_type} has other outputs than it splits into"
+                )
     try:
         return import_graph(model)
     except (LookupError, TypeError, ValueError) as error:  # types and texts that are none

@@ -15,8 +15,10 @@ from qpasses.ir.edges import dequantize
 from qpasses.ir.edges import quantize as store
 from qpasses.ir.elementwise import ELEMENTWISE
 from qpasses.ir.function import Function
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import Quantization
 from qpasses.load.reading import digest
+from tests.support.recurrent_net import recurrent_feeds, recurrent_net
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import THOROUGH
 
@@ -445,3 +447,23 @@ def test_attributes_and_constants_of_other_kinds_are_one_line(body):
         changed = copy_of(made)
         changed.graph.initializer[place].data_type = onnx.TensorProto.BFLOAT16
         assert refused(changed, original), tensor.name
+
+
+def test_a_body_that_splits_into_other_parts_than_it_names_is_refused():
+    """onnxruntime ends the process on such a function."""
+    feeds = recurrent_feeds(2)
+    made = copy_of(quantize(recurrent_net(), feeds).model)
+    bodies = [onnx.GraphProto(node=each.node) for each in made.functions]
+    places = [
+        (place, node)
+        for place, body in enumerate(bodies)
+        for graph in nested_graphs(body)
+        for node in graph.node
+        if any(each.name == "num_outputs" for each in node.attribute)
+    ]
+    place, split = places[0]
+    next(each for each in split.attribute if each.name == "num_outputs").i = 1
+    del made.functions[place].node[:]
+    made.functions[place].node.extend(bodies[place].node)
+    with pytest.raises(QPassesError, match="a Split has other outputs than it splits into"):
+        qpasses.verify(made, recurrent_net(), feeds)

@@ -8,6 +8,7 @@ import numpy as np
 
 from qpasses.ir.metadata import PREFIX, read_record
 from qpasses.ir.record import Quantization
+from qpasses.ir.stages import RECURRENT
 from tests.bench.mutation.fault import Fault, Model, one_of
 
 ORIGIN = {"float_sha256", "version", "configuration"}
@@ -72,8 +73,9 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
         value for value in others.get("weight_rounding", []) if _rounded(model) != {value}
     ]
     types = {each.dtype for each in read_record(model)[0].tensors.values()}
-    if "int16" not in types:
-        del others["tensor_types"]
+    has_states = any(node.op_type in RECURRENT for node in model.graph.node)
+    if "int16" not in types or (has_states and not settings["tensor_types"]):
+        del others["tensor_types"]  # states have 16 bits whatever is asked for
     if types == {"int16"}:
         others["activation_type"] = []  # of 8 bits there is nothing
     if not _has_zero_points_between(model):
