@@ -10,6 +10,17 @@ from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fragments import Fragment, fragment, joined
 from opsets.loops import State, loop
 from opsets.op import Attributes, Constants, Op
+from opsets.recurrence import (
+    PLACES,
+    WORD,
+    Sums,
+    first_state,
+    gates,
+    look_up,
+    padding_changes_no_step,
+    rows_of,
+    saturated,
+)
 from opsets.recurrent_bodies import (
     ADDED,
     ALL,
@@ -17,21 +28,12 @@ from opsets.recurrent_bodies import (
     FIRST,
     LAST,
     LIVE,
-    PLACES,
     TIMES,
-    WORD,
     Arithmetic,
-    Sums,
     bodies,
     carried,
     first,
-    first_state,
-    gates,
     largest_entry,
-    look_up,
-    padding_changes_no_step,
-    rows_of,
-    saturated,
     sums_are_exact,
 )
 from opsets.rounding import NodeRounding, requantize

@@ -10,24 +10,26 @@ from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import Fragment, joined
 from opsets.loops import State, loop
 from opsets.op import Attributes, Constants, Op
-from opsets.recurrent_bodies import (
-    ADDED,
-    ALL,
-    FIRST,
-    LAST,
-    LIVE,
+from opsets.recurrence import (
     PLACES,
-    Arithmetic,
     Sums,
-    bodies,
-    carried,
-    first,
     first_state,
     gates,
     look_up,
     padding_changes_no_step,
     rows_of,
     saturated,
+)
+from opsets.recurrent_bodies import (
+    ADDED,
+    ALL,
+    FIRST,
+    LAST,
+    LIVE,
+    Arithmetic,
+    bodies,
+    carried,
+    first,
     sums_are_exact,
 )
 from opsets.rounding import NodeRounding

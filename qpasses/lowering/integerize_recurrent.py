@@ -6,7 +6,7 @@ import numpy as np
 
 from opsets.activations import Activation, said
 from opsets.realised import node_rounding
-from opsets.recurrent_bodies import WHOLE
+from opsets.recurrence import WHOLE
 from opsets.target import Target
 from qpasses.ir.graph import (
     Graph,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from opsets.recurrent_bodies import WHOLE
+from opsets.recurrence import WHOLE
 from tests.support.op_loops import exact_level
 from tests.support.op_nodes import (
     Case,
