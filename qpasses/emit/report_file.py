@@ -16,6 +16,7 @@ from opsets.native import KERNELS
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.emit.whole_files import Content, write_together
+from qpasses.ir.model_nodes import nodes_of
 from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.load.arguments import Source, tool_version
@@ -32,7 +33,7 @@ def report_head(
     about = source and {
         "path": str(source.path),
         "sha256": source.sha256,
-        "nodes": len(source.reference.graph.node),
+        "nodes": sum(1 for _ in nodes_of(source.reference)),
     }
     return {
         "schema": SCHEMA,
@@ -57,7 +58,7 @@ def layout_in(model: onnx.ModelProto, record: Record) -> dict[str, int]:
             node.op_type == "Transpose"
             and node.name not in record.nodes
             and not record.orders.keys().isdisjoint((*node.input, *node.output))
-            for node in model.graph.node
+            for node in nodes_of(model)
         ),
     }
 
@@ -70,7 +71,7 @@ def latency_in(model: onnx.ModelProto) -> dict[str, Any]:
     functions = {(each.domain, each.name, each.overload): each for each in model.functions}
     kernels, bodies = Counter[str](), Counter[str]()
     run: Counter[str] = Counter(bodies=0, kernels=0)
-    for node in model.graph.node:
+    for node in nodes_of(model):
         if node.domain != DOMAIN:
             continue
         in_body = _run_in(functions[node.domain, node.op_type, node.overload])

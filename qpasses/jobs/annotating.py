@@ -3,18 +3,23 @@
 import onnx
 
 from qpasses.checking.inspection import Inspection, Row, StoredTensor
+from qpasses.ir.model_nodes import nodes_of
 from qpasses.jobs.previewing import Preview
 
 
 def annotated(found: Inspection | Preview) -> onnx.ModelProto:
     """A copy of the model that was looked at, with entries in the metadata of its nodes.
 
-    Nodes without a name, which only a float model has, get none.
+    Nodes without a name, which only a float model has, get none; nor do those in bodies of a
+    float model, which may be called as others are.
     """
     made = onnx.ModelProto()
     made.CopyFrom(found.model)
-    known = _of_rows(found) if isinstance(found, Inspection) else _of_nodes(found)
-    for node in made.graph.node:
+    if isinstance(found, Inspection):
+        known, nodes = _of_rows(found), nodes_of(made)
+    else:
+        known, nodes = _of_nodes(found), iter(made.graph.node)
+    for node in nodes:
         entries = known.get(node.name, {}) if node.name else {}
         others = [
             onnx.StringStringEntryProto.FromString(e.SerializeToString())

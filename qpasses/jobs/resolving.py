@@ -19,6 +19,7 @@ from qpasses.emit.provenance import Provenance
 from qpasses.emit.whole_files import check_outputs
 from qpasses.ir.commands import QuantizeOptions
 from qpasses.ir.input_names import as_pairs
+from qpasses.ir.model_nodes import nodes_of
 from qpasses.ir.rewriting import Watch
 from qpasses.ir.settings import Settings, usual_accuracy
 from qpasses.jobs.goals import JUDGES, Goals, given_goals, with_labels
@@ -234,7 +235,7 @@ def _free_input(source: Source) -> InputSpec | None:
 
 def _check_known(source: Source) -> None:
     """Raise UsageError for a model that says of no activation how it is stored."""
-    if any(node.op_type == "QuantizeLinear" for node in source.model.graph.node):
+    if any(node.op_type == "QuantizeLinear" for node in nodes_of(source.model)):
         return
     if source.dynamic:
         raise UsageError(

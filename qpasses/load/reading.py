@@ -22,7 +22,7 @@ from calibration.held_weights import (
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
 from opsets.ordinary_files import check_ordinary
-from qpasses.ir.model_nodes import is_simplified, nodes_of
+from qpasses.ir.model_nodes import is_simplified, nested_graphs, nodes_of
 from qpasses.load.external_data import check_external, read_external
 from qpasses.load.foreign.qonnx_nodes import DOMAINS as QONNX_DOMAINS
 from qpasses.load.leniency import completed
@@ -171,7 +171,7 @@ def check_float(model: onnx.ModelProto, path: Path) -> None:
 
 def check_not_ours(model: onnx.ModelProto, path: Path) -> None:
     """Raise ModelError for a model that this tool has made: integers, whatever their form."""
-    own = [node for node in model.graph.node if node.domain == DOMAIN]
+    own = [node for node in nodes_of(model) if node.domain == DOMAIN]
     if own or _is_written_out(model):
         which = f" (node {own[0].name!r} is {own[0].op_type})" if own else ""
         raise ModelError(
@@ -195,9 +195,8 @@ def check_zero_points(model: onnx.ModelProto, path: Path) -> None:
 
     Its zero point says which.
     """
-    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
-    kinds |= {tensor.name: tensor.data_type for tensor in _constants(model)}
-    for node in model.graph.node:
+    kinds = {tensor.name: tensor.data_type for tensor in _constants(model)}
+    for node in nodes_of(model):
         zero = (
             node.input[2] if node.op_type == "QuantizeLinear" and len(node.input) > 2 else ""
         )
@@ -213,11 +212,11 @@ def check_weights(model: onnx.ModelProto, path: Path) -> None:
     """Raise ModelError for weights of another float type than float32, or that hold NaN."""
     weights = {
         name
-        for node in model.graph.node
+        for node in nodes_of(model)
         if node.op_type in _WEIGHTED
         for name in node.input[1:]
     }
-    tensors = [*model.graph.initializer, *_constants(model)]
+    tensors = [*_constants(model)]
     for tensor in tensors:
         if tensor.data_type not in _FLOATS:
             continue
@@ -236,8 +235,10 @@ _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormaliz
 
 
 def _constants(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """The values of Constant nodes, named after what the nodes write."""
-    for node in model.graph.node:
+    """The weights of all graphs, and what Constant nodes hold, called as these write it."""
+    for graph in nested_graphs(model.graph):
+        yield from graph.initializer
+    for node in nodes_of(model):
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.name == "value":
                 tensor = onnx.TensorProto()

@@ -8,7 +8,10 @@ import pytest
 from onnx import numpy_helper
 
 import qpasses
-from qpasses.ir.model_nodes import nested_graphs
+from opsets.errors import ModelError
+from opsets.op import DOMAIN
+from qpasses.ir.model_nodes import nested_graphs, nodes_of
+from qpasses.jobs.annotating import annotated
 from tests.bench.fuzzing.bodies import body_case, judge_bodies
 from tests.support.bodies_nets import (
     BRANCH,
@@ -102,6 +105,37 @@ def test_a_voice_detector_comes_out_integer():
     found = qpasses.verify(result.model, original, feeds)
     assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
     assert found.report["checks"]["qdq"]["max_lsb"] <= 2  # of states of 16 bits, in 15 steps
+
+
+def test_integers_that_stand_in_bodies_alone_are_seen():
+    """By who counts nodes, writes on them, and refuses what is integer already."""
+    original, feeds, result = made_of("scan")
+    assert all(node.domain != DOMAIN for node in result.model.graph.node)
+    inside = [node for node in nodes_of(result.model) if node.domain == DOMAIN]
+    latency = result.report["latency"]
+    counted = sum(sum(latency[key].values()) for key in ("kernels", "bodies"))
+    assert counted == len(inside) > 0
+    shown = nodes_of(annotated(qpasses.inspect(result.model)))
+    assert all(
+        "evidence" in [entry.key for entry in node.metadata_props]
+        for node in shown
+        if node.domain == DOMAIN
+    )
+    with pytest.raises(ModelError, match="is an integer model of qpasses already"):
+        qpasses.quantize(result.model, feeds)
+    qdq = qpasses.quantize(original, feeds, emit="qdq").model
+    assert qpasses.integerize(qdq).verdict == "ok"
+
+
+def test_weights_in_bodies_are_looked_at_too():
+    original, feeds = body_net("branches"), body_feeds("branches")
+    broken = onnx.ModelProto()
+    broken.CopyFrom(original)
+    body = next(each for each in nested_graphs(broken.graph) if each is not broken.graph)
+    added = numpy_helper.from_array(np.full((2, 2), np.nan, np.float32), "broken")
+    body.initializer.append(added)
+    with pytest.raises(ModelError, match="weights 'broken' hold NaN"):
+        qpasses.quantize(broken, feeds)
 
 
 def test_cells_of_all_steps_are_within_their_range():
