@@ -62,6 +62,7 @@ from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
 from qpasses.place.sharing import Sharing, share
+from qpasses.place.state_ranges import with_state_ranges
 from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
@@ -250,6 +251,7 @@ def placed(state: State) -> State:
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
     found = with_kept(with_unit_ranges(graph, chosen, found, settings), state.kept)
+    found = with_kept(with_state_ranges(chosen, found, settings), state.kept)
     alignment = aligned(graph, chosen, found, settings)
     shared = alignment.ranges
     if settings.share_tables is not None:
