@@ -86,4 +86,4 @@ def test_an_override_says_what_the_range_is():
         for each in made.model.metadata_props
         if each.key == "qpasses.outputs"
     }
-    assert [*known["qpasses.outputs"].values()][0]["scale"] == pytest.approx(4 / 255)
+    assert next(iter(known["qpasses.outputs"].values()))["scale"] == pytest.approx(4 / 255)
