@@ -21,6 +21,7 @@ from qpasses.ir.flow import (
     mark,
 )
 from qpasses.ir.graph import Taken, fresh
+from qpasses.ir.model_nodes import nested_graphs
 
 
 def spliced(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -63,7 +64,7 @@ class _Splicer:
     def __init__(self, graph: GraphProto) -> None:
         self.initializers: list[onnx.TensorProto] = []
         self.values: list[ValueInfoProto] = []
-        self._taken = Taken(_own_names(graph))
+        self._taken = Taken([*_own_names(graph), *_names_that_stay(graph)])
         self._nodes = Taken(node.name for node in graph.node)
         self._known = {value.name for value in (*graph.value_info, *graph.output)}
 
@@ -224,6 +225,17 @@ def _own_names(graph: GraphProto) -> list[str]:
     found = [value.name for value in (*graph.input, *graph.initializer)]
     found += [name for node in graph.node for name in node.output if name]
     return [*dict.fromkeys(found)]
+
+
+def _names_that_stay(graph: GraphProto, in_scan: bool = False) -> Iterator[str]:
+    """Those of the bodies within ``graph`` that are not spliced: what they read keeps apart."""
+    for node in graph.node:
+        splices = not in_scan and may_splice(node)
+        for body in _bodies(node):
+            if splices:
+                yield from _names_that_stay(body, node.op_type == "Scan")
+            else:
+                yield from (name for each in nested_graphs(body) for name in _own_names(each))
 
 
 def _read_nodes(graph: GraphProto) -> list[NodeProto]:

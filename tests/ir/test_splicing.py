@@ -172,3 +172,30 @@ def test_a_state_that_nothing_reads_in_the_end_is_kept():
     made = export_graph(import_graph(infer_shapes(original)))
     feed = {"x": np.float32([1, -2]), "n": np.array(3)}
     assert same_outputs(original, made, feed)
+
+
+SAME_NAMES = """g (float[3, 2] x) => (float[3, 2] y, float[3, 2] z) {
+    y = Scan (x) <num_scan_inputs = 1, body = one (float[2] d) => (float[2] f) {
+        q = Neg (d)
+        f = Abs (q)
+    }>
+    z = Scan (x) <num_scan_inputs = 1, body = two (float[2] d) => (float[2] f) {
+        q = Exp (d)
+        m = ReduceMax <keepdims = 0> (q)
+        c = Greater (m, m)
+        f = If (c) <
+            then_branch = yes () => (float[2] a) { a = Abs (q) },
+            else_branch = no () => (float[2] b) { q_2 = Log (q) b = Sub (q, q_2) }
+        >
+    }>
+}"""
+
+
+def test_no_name_is_given_that_a_body_that_stays_has():
+    flat = spliced(model(SAME_NAMES))
+    (stays,) = [each for each in flat.graph.node if each.op_type == "If"]
+    named = {name for node in flat.graph.node for name in node.output}
+    assert "q_2" not in named
+    assert "q_2" in {name for each in stays.attribute for n in each.g.node for name in n.output}
+    feed = {"x": np.float32([[1, 2], [3, 4], [5, 6]])}
+    assert same_outputs(model(SAME_NAMES), cut(flat), feed)
