@@ -97,6 +97,7 @@ class _Revealing:
             elif node.op_type == "Scan" or name in self.fixed:
                 self._stack(bodies[0], name)
                 node.output.append(name)
+                _lengthen_ways(node)
             else:
                 self._join(graph, node, bodies[0], name)
         self.fixed.difference_update(names)  # stacks and branches have other sizes
@@ -165,6 +166,13 @@ class _Revealing:
         body.node.append(helper.make_node("Concat", [before, flat], [after], axis=0))
         body.output.insert(1 + states, helper.make_tensor_value_info(after, kind, [None]))
         node.output.insert(states, name)
+
+
+def _lengthen_ways(node: NodeProto) -> None:
+    """One more result of a Scan has axis 0 and goes forward, where it says that of each."""
+    for attribute in node.attribute:
+        if attribute.name in ("scan_output_axes", "scan_output_directions"):
+            attribute.ints.append(0)
 
 
 def _rename(graph: GraphProto, names: dict[str, str]) -> None:
