@@ -54,8 +54,11 @@ class Counted:
 
     def of(self, node: Node, sizes: Mapping[str, Sequence[int]]) -> int:
         """The multiply-accumulates of a node in all iterations, by ``sizes`` if it has any."""
-        found = products_of(node, sizes) * self.times.get(node.name, 1)
-        return found or self.macs.get(node.name, 0)
+        return self.total(node, products_of(node, sizes))
+
+    def total(self, node: Node, once: int) -> int:
+        """The same where ``once`` is what it takes in one iteration, 0 if that is not known."""
+        return once * self.times.get(node.name, 1) or self.macs.get(node.name, 0)
 
 
 def products_of(node: Node, sizes: Mapping[str, Sequence[int]]) -> int:

@@ -8,6 +8,7 @@ from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_graph_output, produc
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
+from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import Context
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan, plan
@@ -113,7 +114,12 @@ def planned(graph: Graph, context: Context) -> Plan:
 
 
 def _too_wide(node: Node, chosen: Plan, wide: Mapping[str, Quantization]) -> str:
-    """What ``node`` does with a tensor of ``wide`` that it cannot, or nothing."""
+    """What ``node`` does with a tensor of ``wide`` that it cannot, or nothing.
+
+    Recurrent nodes read and write both widths.
+    """
+    if node.op in GATES:
+        return ""
     read = [wide[tensor.name] for tensor in activations(node) if tensor.name in wide]
     if not all(takes_streams(node, each) for each in read):
         return "reads"

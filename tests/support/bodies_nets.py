@@ -13,6 +13,9 @@ WEIGHTS = {
     "kernel": numbers(4, 4, 3, 3) * np.float32(0.2),
     "zeros": np.zeros(4, np.float32),
     "wide": np.float32(100),
+    "rows_x": numbers(1, 16, 4) * np.float32(0.5),
+    "rows_h": numbers(1, 16, 4, seed=3) * np.float32(0.5),
+    "no_state": np.zeros((1, 1, 4), np.float32),
     "none": np.int64(0),
     "two": np.int64(2),
     "three": np.int64(3),
@@ -152,10 +155,24 @@ CASES = {
                 { b = MatMul (r, u) e = Identity (h) }
         >""",
     ),
+    "an LSTM in a scan": (
+        "float[3, 5, 1, 4] x",
+        "float[1, 1, 4] y, float[3, 1, 1, 4] z",
+        """y, c, z = Scan (no_state, no_state, x) <num_scan_inputs = 1, body = turn
+            (float[1, 1, 4] s, float[1, 1, 4] k, float[5, 1, 4] e)
+            => (float[1, 1, 4] t, float[1, 1, 4] l, float[1, 1, 4] o) {
+            all, t, l = LSTM <hidden_size = 4> (e, rows_x, rows_h, "", "", s, k) o = Tanh (l)
+        }>""",
+    ),
 }
 """By name: inputs, outputs and nodes."""
 
-SIZES = {"scan": (5, 4), "a state that grows": (1, 4), "pictures": (1, 4, 6, 6)}
+SIZES = {
+    "an LSTM in a scan": (3, 5, 1, 4),
+    "scan": (5, 4),
+    "a state that grows": (1, 4),
+    "pictures": (1, 4, 6, 6),
+}
 
 
 def body_net(name):

@@ -65,8 +65,8 @@ def recurrent(site: Site) -> Iterator[str]:
     scales = {"x": [x.scale], "y": [y.scale], "gates": [float(made.step)]}
     scales |= {name: made.scales(name) for name in made.matrices}
     sizes, rows = site.pair.sizes.get(node.inputs[0].name), given["r"].shape
-    macs = prod(sizes[:2]) * (sizes[2] + rows[0]) * rows[1] if sizes else 0
-    yield from check_record(site, scales, macs=macs)
+    once = prod(sizes[:2]) * (sizes[2] + rows[0]) * rows[1] if sizes else 0
+    yield from check_record(site, scales, macs=site.pair.counted.total(node, once))
     ends = {"y_zero": y.zero_point, "y_min": y.limits[0], "y_max": y.limits[1]}
     for name in ends.keys() & given.keys():
         yield from unlike(name, given[name], np.array(ends[name], y.dtype))
