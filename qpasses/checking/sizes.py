@@ -57,7 +57,7 @@ class Counted:
         return self.total(node, products_of(node, sizes))
 
     def total(self, node: Node, once: int) -> int:
-        """The same where ``once`` is what it takes in one iteration, 0 if that is not known."""
+        """The same where one iteration takes ``once``, 0 if that is not known."""
         return once * self.times.get(node.name, 1) or self.macs.get(node.name, 0)
 
 

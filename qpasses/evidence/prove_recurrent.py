@@ -1,8 +1,9 @@
 """Recurrent nets: how far one step is from real arithmetic, and onnxruntime on sequences.
 
-One step is bounded for all codes of its input and its states. Over many steps states feed on
-what they lost before: nothing bounds that but the ends of codes, so sequences are sampled.
-Bodies compute integers alone, or doubles that are integers; they are run all the same.
+One step is bounded for all codes of its input and its states, beside real arithmetic that
+saturates where the node does: sums of inputs and of gates, cells, states. Over many steps
+states feed on what they lost before: nothing bounds that but the ends of codes, so sequences
+are sampled. Bodies compute integers alone, or doubles that are integers; they are run too.
 """
 
 from collections.abc import Sequence
@@ -153,11 +154,17 @@ class _Step:
         }
         self.x, self.y, self.unit = scales["x"][0], scales["y"][0], scales["gates"][0]
         self.w, self.r = scales["w"], scales["r"]
+        self.reset = scales["gates"][-1] / self.unit
+        """How many steps of sums those are in which a GRU stores sums that it resets."""
         found = record.tensors[node.outputs[-1].name]
         assert isinstance(found, Quantization), node.name
         self.cell = Fraction(found.scale)
         self.of_x = self._sums("w", "x", [self.x * each / self.unit for each in self.w])
-        self.of_h = self._sums("r", "h", [self.y * each / self.unit for each in self.r])
+        self.h_scales = [self.y * each / self.unit for each in self.r]
+        if node.attrs.get("linear_before_reset"):
+            apart = 2 * len(self.r) // 3
+            self.h_scales[apart:] = [each / self.reset for each in self.h_scales[apart:]]
+        self.of_h = self._sums("r", "h", self.h_scales)
 
     @property
     def sums(self) -> float:
@@ -235,12 +242,13 @@ def _gru(step: _Step) -> float:
     cell, y, given = float(step.cell), float(step.y), step.given
     codes = 0.5 + float(_WORD * abs(step.pair("y") - step.cell / step.y))
     weights = np.abs(given["r"].astype(np.int64)).sum(axis=0)
-    scales = np.array([float(step.y * each / step.unit) for each in step.r])
+    scales = np.array([float(each) for each in step.h_scales])
     seen = float((weights * scales).max(initial=0)) * codes
     off_zr = f.off(step.sums + seen)
     if step.attributes["linear_before_reset"]:
-        reset = step.scaled("reset", f.step, f.entry * _WORD)
-        sums = step.sums + reset + off_zr * _WORD + f.size * (step.sums + seen)
+        reset = step.scaled("reset", f.step * step.reset, f.entry * _WORD)
+        off_h = float(step.reset) * (off_zr * _WORD + f.size * (step.sums + seen))
+        sums = step.sums + reset + off_h
     else:
         reset = step.scaled("reset", f.step * step.cell / step.y, f.entry * _WORD)
         sums = step.sums + (reset + off_zr * _WORD * cell / y) * float(

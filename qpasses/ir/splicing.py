@@ -228,7 +228,7 @@ def _own_names(graph: GraphProto) -> list[str]:
 
 
 def _names_that_stay(graph: GraphProto, in_scan: bool = False) -> Iterator[str]:
-    """Those of the bodies within ``graph`` that are not spliced: what they read keeps apart."""
+    """Those in bodies within ``graph`` that are not spliced, which no other may hide."""
     for node in graph.node:
         splices = not in_scan and may_splice(node)
         for body in _bodies(node):

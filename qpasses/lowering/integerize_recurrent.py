@@ -122,7 +122,7 @@ class IntegerizeRecurrent(Pass):
         scales = {"x": [x.quantization.scale], "w": weights.w_scales, "r": weights.r_scales}
         record = NodeRecord(
             source=sources(node),
-            scales={**scales, "y": [hidden.scale], "gates": [float(made.step)]},
+            scales={**scales, "y": [hidden.scale], "gates": [*map(float, made.steps)]},
             macs=context.record.macs.get(node.name, 0),
             function=said(functions_of(node)),
         )

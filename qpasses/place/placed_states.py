@@ -90,9 +90,6 @@ _LAST = "::last"
 """Behind the name of a state of the last step alone."""
 
 
-_NAMES = ("h", "c", "x", "row", "y", "h_next", "c_next", "c_out")
-
-
 def _cells(lstm: onnx.NodeProto, cells: str) -> list[onnx.NodeProto]:
     """Nodes that write the cells [T, 1, B, H] of an LSTM, zeros behind the end of a row."""
     given = [*lstm.input, *[""] * (P + 1 - len(lstm.input))]

@@ -100,7 +100,8 @@ def test_a_tensor_of_no_known_type_is_named():
 def test_a_scan_that_names_the_ways_of_its_results_gives_inner_tensors():
     made = model(
         """g (float[3, 2] x) => (float[2, 3] y) {
-        y = Scan (x) <num_scan_inputs = 1, scan_output_axes = [1], scan_output_directions = [1],
+        y = Scan (x) <num_scan_inputs = 1, scan_output_axes = [1],
+            scan_output_directions = [1],
             body = turn (float[2] e) => (float[2] f) { k = Neg (e) f = Exp (k) }>
     }"""
     )

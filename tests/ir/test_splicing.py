@@ -196,6 +196,8 @@ def test_no_name_is_given_that_a_body_that_stays_has():
     (stays,) = [each for each in flat.graph.node if each.op_type == "If"]
     named = {name for node in flat.graph.node for name in node.output}
     assert "q_2" not in named
-    assert "q_2" in {name for each in stays.attribute for n in each.g.node for name in n.output}
+    assert "q_2" in {
+        name for each in stays.attribute for n in each.g.node for name in n.output
+    }
     feed = {"x": np.float32([[1, 2], [3, 4], [5, 6]])}
     assert same_outputs(model(SAME_NAMES), cut(flat), feed)

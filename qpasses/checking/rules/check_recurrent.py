@@ -62,7 +62,8 @@ def recurrent(site: Site) -> Iterator[str]:
         attributes["linear_before_reset"] = int(node.attrs.get("linear_before_reset", 0))
     yield from unlike_attributes(site.node.attrs, attributes)
     yield from unlike("the recorded activations", site.entry.function, said(made.functions))
-    scales = {"x": [x.scale], "y": [y.scale], "gates": [float(made.step)]}
+    steps = [made.step, made.reset_step] if node.op == "GRU" else [made.step]
+    scales = {"x": [x.scale], "y": [y.scale], "gates": [float(each) for each in steps]}
     scales |= {name: made.scales(name) for name in made.matrices}
     sizes, rows = site.pair.sizes.get(node.inputs[0].name), given["r"].shape
     once = prod(sizes[:2]) * (sizes[2] + rows[0]) * rows[1] if sizes else 0
@@ -144,7 +145,17 @@ class _Made:
                 self.matrices.items(), (self.x, self.y), strict=True
             )
         }
-        self.step = self._step()
+        far = {name: self._far(name) for name in self.matrices}
+        self.step = self._step(far["w"] + far["r"])
+        resets = self.last and node.op == "GRU"
+        rows_apart = far["r"][2 * self.hidden :] if resets else np.zeros(1)
+        self.reset_step = max(self.step, _step_of(float(np.max(rows_apart))))
+
+    def _far(self, name: str) -> NDArray[np.float64]:
+        """How far the sum of each row reaches, as a real number."""
+        codes = self.x if name == "w" else self.y
+        steps = codes.scale * self.matrices[name].scale.astype(np.float64)
+        return np.asarray(self.reaches[name] * steps)
 
     def scales(self, name: str) -> list[float]:
         """Those of the rows of a matrix."""
@@ -158,25 +169,16 @@ class _Made:
             raise DifferenceError(f"{self.site.first.name!r} has no weights")
         return np.zeros(shape, np.float32) if found is None else found
 
-    def _step(self) -> Fraction:
+    def _step(self, far: NDArray[np.float64]) -> Fraction:
         """2**-11 where all functions are beyond -16 and 16 what they are there, else so much
-        that no sum saturates.
+        that no sum saturates that reaches as ``far``.
         """
         gates = self.functions[:2]
-        far = np.array([16.0, 32, 64, 512]) * np.array([[-1], [1]])
-        values = [_real(each, far) for each in gates]
+        places = np.array([16.0, 32, 64, 512]) * np.array([[-1], [1]])
+        values = [_real(each, places) for each in gates]
         if all((np.abs(each - each[:, :1]) <= 2.0**-12).all() for each in values):
             return Fraction(1, 2048)
-        steps = [
-            self.reaches[name] * codes.scale * matrix.scale.astype(np.float64)
-            for (name, matrix), codes in zip(
-                self.matrices.items(), (self.x, self.y), strict=True
-            )
-        ]
-        most, step = max(float(np.max(steps[0] + steps[1], initial=0)), 1.0), Fraction(1, 2048)
-        while step * 32767 < Fraction(most):
-            step *= 2
-        return step
+        return _step_of(float(np.max(far, initial=0)))
 
     def numbers(self) -> Mapping[str, NDArray[Any]]:
         """All but tables and the ends of y."""
@@ -188,9 +190,12 @@ class _Made:
             "bias": np.asarray(w.bias, np.int32),
         }
         for name, codes, side in (("w", self.x, "x"), ("r", self.y, "h")):
+            steps = [self.step] * len(w.weights)
+            if self.last and name == "r":
+                steps[2 * self.hidden :] = [self.reset_step] * self.hidden
             scales = [
-                Fraction(codes.scale) * Fraction(each) / self.step
-                for each in self.scales(name)
+                Fraction(codes.scale) * Fraction(each) / step
+                for each, step in zip(self.scales(name), steps, strict=True)
             ]
             found |= self._pairs(side, scales, self.reaches[name].tolist())
         if self.site.node.op == "IntRnn":
@@ -219,7 +224,8 @@ class _Made:
         sides = [(f[0] * g[0] / cell, (one + f[1]) * g[1]), (f[0], f[1] * word)]
         found = self._pairs("b", *map(list, zip(*sides, strict=True)))
         found |= self._pair("y", cell / y, word)
-        found |= self._pair("reset", f[0] if self.last else f[0] * cell / y, f[1] * word)
+        unit = self.reset_step / self.step if self.last else cell / y
+        found |= self._pair("reset", f[0] * unit, f[1] * word)
         bias = np.asarray(self.matrices["r"].bias, np.int32)
         return found | {"one": np.array(one, np.int32), "r_bias": bias}
 
@@ -266,6 +272,14 @@ class _Made:
             found.append(nearest(scale, min(most, max(16, free))))
         pairs = np.array(found, np.int32)
         return {f"{name}_multiplier": pairs[:, 0], f"{name}_shift": pairs[:, 1]}
+
+
+def _step_of(far: float) -> Fraction:
+    """The power of two in which 16 bits reach as ``far``, 2**-11 at least."""
+    most, step = Fraction(max(far, 1.0)), Fraction(1, 2048)
+    while step * 32767 < most:
+        step *= 2
+    return step
 
 
 def _farthest(codes: Quantization) -> int:

@@ -53,8 +53,11 @@ def step_of_sums(functions: Sequence[Activation], reach: float) -> Fraction:
 
     Of functions that settle it is 2**-11, so that sums saturate beyond 16.
     """
-    if settle(functions):
-        return Fraction(1, 1 << GATE_BITS)
+    return Fraction(1, 1 << GATE_BITS) if settle(functions) else _step_to(reach)
+
+
+def _step_to(reach: float) -> Fraction:
+    """The power of two in which 16 bits reach so far, 2**-11 at least."""
     bits = ceil(log2(max(reach, 1.0) / 32767))
     return Fraction(2) ** max(bits, -GATE_BITS)
 
@@ -125,12 +128,13 @@ class Weights:
 class Numbers:
     """The constants of a node behind x_zero, before the ends of y, by name in order.
 
-    ``shared``: those that nodes with equal ones share. ``step``: of the sums of gates.
+    ``shared``: those that nodes with equal ones share. ``steps``: of the sums of gates; of a
+    GRU also that of the sums of its state that are reset, where it resets sums.
     """
 
     own: Mapping[str, NDArray[Any]]
     shared: frozenset[str]
-    step: Fraction
+    steps: Sequence[Fraction]
 
 
 def lstm_numbers(
@@ -142,8 +146,8 @@ def lstm_numbers(
 ) -> Numbers:
     """Those of IntLstm: i, o and f of the first function, g of the second, h of the third."""
     cell, y = states.cell, states.hidden
-    sums, step = _sums(weights, functions[:2], x, y, target)
     unit = Fraction(cell.scale)
+    sums, (step, _) = _sums(weights, functions[:2], x, y, target)
     f, g = table_of(functions[0], step), table_of(functions[1], step, True)
     h = table_of(functions[2], unit, True)
     seen = [Fraction(float(each)) * unit / step for each in weights.peepholes]
@@ -163,7 +167,7 @@ def lstm_numbers(
         **dict(zip(("c_min", "c_max"), np.array([-32768, 32767], np.int16), strict=True)),
         **named("y", shown),
     }
-    return Numbers(own, frozenset({"f_table", "g_table", "h_table"}), step)
+    return Numbers(own, frozenset({"f_table", "g_table", "h_table"}), [step])
 
 
 def gru_numbers(
@@ -179,11 +183,12 @@ def gru_numbers(
     ``last``: whether what is reset are the sums of the state.
     """
     cell, y = states.cell, states.hidden
-    sums, step = _sums(weights, functions, x, y, target)
+    apart = weights.r.shape[0] if last else 0
+    sums, (step, own_step) = _sums(weights, functions, x, y, target, apart=apart)
     unit = Fraction(cell.scale)
     f, g = table_of(functions[0], step), table_of(functions[1], step, True)
     r_steps = [y.scale * each for each in weights.r_scales]
-    reset = f.step if last else f.step * unit / Fraction(y.scale)
+    reset = f.step * (own_step / step if last else unit / Fraction(y.scale))
     rest = int(1 / f.step)
     blend = pairs(
         [f.step * g.step / unit, f.step],
@@ -198,7 +203,7 @@ def gru_numbers(
         **named("b", blend),
         **named("y", pair(unit / Fraction(y.scale), _WORD, target)),
     }
-    return Numbers(own, frozenset({"f_table", "g_table"}), step)
+    return Numbers(own, frozenset({"f_table", "g_table"}), [step, own_step])
 
 
 def rnn_numbers(
@@ -209,9 +214,9 @@ def rnn_numbers(
     target: Target,
 ) -> Numbers:
     """Those of IntRnn: its table gives codes of y."""
-    sums, step = _sums(weights, functions, x, states.hidden, target)
+    sums, (step, _) = _sums(weights, functions, x, states.hidden, target)
     table = table_of_codes(functions[0], step, states.hidden)
-    return Numbers({**sums, "f_table": table}, frozenset({"f_table"}), step)
+    return Numbers({**sums, "f_table": table}, frozenset({"f_table"}), [step])
 
 
 _WORD = 1 << 15
@@ -228,24 +233,34 @@ def _sums(
     x: Quantization,
     y: Quantization,
     target: Target,
-) -> tuple[dict[str, NDArray[Any]], Fraction]:
-    """What makes the sums of gates, by name, and their step."""
+    apart: int = 0,
+) -> tuple[dict[str, NDArray[Any]], tuple[Fraction, Fraction]]:
+    """What makes the sums of gates, by name, and their step.
+
+    What peepholes add is not asked for: a coarser step loses more. The last ``apart`` rows of
+    the state have a step of their own, in which no sum saturates; it comes second.
+    """
     x_steps = np.array([x.scale * each for each in weights.w_scales])
     h_steps = np.array([y.scale * each for each in weights.r_scales])
     bias = stored_bias(weights.bias, x_steps)
     r_bias = stored_bias(weights.r_bias, h_steps)
     of_x, of_h = _reaches(weights.w, bias, x), _reaches(weights.r, r_bias, y)
-    step = step_of_sums(functions, float(np.max(of_x * x_steps + of_h * h_steps, initial=0)))
-    scales = [
-        [Fraction(one.scale) * Fraction(each) / step for each in row_scales]
-        for one, row_scales in ((x, weights.w_scales), (y, weights.r_scales))
+    reach_x, reach_h = of_x * x_steps, of_h * h_steps
+    step = step_of_sums(functions, float(np.max(reach_x + reach_h, initial=0)))
+    shared = len(h_steps) - apart
+    own_step = max(step, _step_to(float(np.max(reach_h[shared:], initial=0))))
+    steps = [step] * shared + [own_step] * apart
+    x_scales = [Fraction(x.scale) * Fraction(each) / step for each in weights.w_scales]
+    h_scales = [
+        Fraction(y.scale) * Fraction(each) / own
+        for each, own in zip(weights.r_scales, steps, strict=True)
     ]
     found: dict[str, NDArray[Any]] = {
         **{"w": weights.w, "r": weights.r, "bias": bias},
-        **named("x", pairs(scales[0], of_x.tolist(), target)),
-        **named("h", pairs(scales[1], of_h.tolist(), target)),
+        **named("x", pairs(x_scales, of_x.tolist(), target)),
+        **named("h", pairs(h_scales, of_h.tolist(), target)),
     }
-    return found, step
+    return found, (step, own_step)
 
 
 def _reaches(
