@@ -84,9 +84,11 @@ class _Cutter:
     def _place_constants(self, graph: GraphProto) -> None:
         """Constants stand in the one body that reads them: onnxruntime's optimizer asks there.
 
-        Those that are held stay outside, where they are handed over.
+        Those that are held stay outside, where they are handed over, and so do inputs and
+        outputs of the model.
         """
-        readers: dict[str, set[Region]] = {}
+        ends = (*graph.input, *graph.output)
+        readers: dict[str, set[Region]] = {value.name: {()} for value in ends}
         for place in (each for each in self._homes.homes if isinstance(each, int)):
             for name in self._homes.reads[place]:
                 readers.setdefault(name, set()).add(self._homes.homes[place])

@@ -51,7 +51,7 @@ def test_a_model_without_bodies_is_left_alone():
     assert spliced(plain) is plain and cut(plain) is plain
 
 
-def branched(body, other="b = Neg (h)"):
+def branched(body, other="b = Neg (h)", **constants):
     return model(
         f"""g (float[2] x, bool c) => (float[2] y) {{
             [out] h = Abs (x)
@@ -59,7 +59,8 @@ def branched(body, other="b = Neg (h)"):
                 then_branch = yes () => (float[2] a) {{ {body} }},
                 else_branch = no () => (float[2] b) {{ {other} }}
             >
-        }}"""
+        }}""",
+        **constants,
     )
 
 
@@ -201,3 +202,15 @@ def test_no_name_is_given_that_a_body_that_stays_has():
     }
     feed = {"x": np.float32([[1, 2], [3, 4], [5, 6]])}
     assert same_outputs(model(SAME_NAMES), cut(flat), feed)
+
+
+@pytest.mark.parametrize("end", ["input", "output"])
+def test_a_constant_that_is_an_end_of_the_model_stays_outside(end):
+    original = branched("k = Add (h, w) a = Relu (k)", w=np.float32([1, 2]))
+    value = onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [2])
+    getattr(original.graph, end).append(value)
+    made = cut(spliced(original))
+    assert [each.name for each in made.graph.initializer] == ["w"]
+    onnx.checker.check_model(made)
+    feed = {"x": np.float32([1, -2]), "c": np.array(True)}
+    assert same_outputs(original, made, feed)
