@@ -205,7 +205,8 @@ def calibrated(state: State) -> State:
         if unknown or not earlier.ranges:
             found = earlier.with_those(_observed(replace(state, plan=chosen), unknown))
     except DataError:
-        if not leave_infinite(graph, unknown, state.samples, context):
+        made = observable(prepared_model(graph), chosen)
+        if not leave_infinite(graph, made, unknown, state.samples, context):
             raise
         return calibrated(state)
     if leave_untaken(graph, found, context):

@@ -215,9 +215,9 @@ def _to_observe(
         planned = plan(graph, context)
         names = to_observe(graph, planned, settings)
         finite = feeds.bounded(planned.tensors)
-        if not leave_infinite(graph, names, finite, context):
-            judged = frozenset(concerned(graph, planned))
-            return observable(prepared_model(graph), planned), names, judged, finite
+        made = observable(prepared_model(graph), planned)
+        if not leave_infinite(graph, made, names, finite, context):
+            return made, names, frozenset(concerned(graph, planned)), finite
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:

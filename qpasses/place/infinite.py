@@ -12,19 +12,23 @@ from calibration import Samples, Session
 from calibration.revealed import revealed
 from opsets.errors import DataError
 from qpasses.ir.graph import STORE, Graph
-from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 
 
 def leave_infinite(
-    graph: Graph, names: Sequence[str], samples: Samples, context: Context
+    graph: Graph,
+    model: onnx.ModelProto,
+    names: Sequence[str],
+    samples: Samples,
+    context: Context,
 ) -> bool:
     """Exclude nodes at those of ``names`` that are not finite in any of ``samples``.
 
-    Samples that cannot be read are left out. False, and nothing excluded, if there is no such
-    tensor, or if all outputs are NaN alone: then the model is damaged, or the samples are.
+    ``model``: what computes them, with the outputs of ``graph``. Samples that cannot be read
+    are left out. False, and nothing excluded, if there is no such tensor, or if all outputs
+    are NaN alone: then the model is damaged, or the samples are.
     """
-    found = _infinite(graph, names, samples) if names else set()
+    found = _infinite(model, names, samples) if names else set()
     for node in [each for each in graph.nodes if each.op != STORE]:
         ends = [each.name for each in (*node.inputs, *node.outputs) if each.name in found]
         if ends:
@@ -33,14 +37,15 @@ def leave_infinite(
     return bool(found)
 
 
-def _infinite(graph: Graph, names: Sequence[str], samples: Samples) -> set[str]:
+def _infinite(model: onnx.ModelProto, names: Sequence[str], samples: Samples) -> set[str]:
+    count = len(model.graph.output)
     found, seen, was_read, has_numbers = {*names}, set[str](), False, False
-    session = Session(_watched(graph, names), optimize=False)
+    session = Session(_watched(model, names), optimize=False)
     for position in range(len(samples)):
         with suppress(DataError):
             feed = samples.read(position)
             values = session.run(None, feed, samples.name(position))
-            outputs, rest = values[: len(graph.outputs)], values[len(graph.outputs) :]
+            outputs, rest = values[:count], values[count:]
             held = [*zip(names, rest[::2], rest[1::2], strict=True)]
             seen |= {name for name, sum_, _ in held if np.isnan(sum_)}
             found &= {name for name, sum_, size in held if np.isnan(sum_) or not size}
@@ -57,16 +62,17 @@ def _is_nan(value: Any) -> bool:
     return is_float and bool(value.size and np.isnan(value).all())
 
 
-def _watched(graph: Graph, names: Sequence[str]) -> onnx.ModelProto:
-    """``graph``, that also gives for each of ``names`` its sum times 0: NaN if not finite.
+def _watched(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """``model``, that also gives for each of ``names`` its sum times 0: NaN if not finite.
 
     And how many numbers it has: what a branch computes that is not taken has none.
     """
-    model = prepared_model(graph)
     own = [*model.graph.output]
-    model = revealed(model, [*own, *(onnx.ValueInfoProto(name=name) for name in names)])
-    del model.graph.output[len(own) :]
-    inner, zero = model.graph, "times zero"
+    given = revealed(model, [*own, *(onnx.ValueInfoProto(name=name) for name in names)])
+    made = onnx.ModelProto()
+    made.CopyFrom(given)
+    inner, zero = made.graph, "times zero"
+    del inner.output[len(own) :]
     inner.initializer.append(numpy_helper.from_array(np.zeros((), np.float32), zero))
     for name in names:
         zeros, total, size = f"{name} times zero", f"{name} is finite", f"{name} has so many"
@@ -75,4 +81,4 @@ def _watched(graph: Graph, names: Sequence[str]) -> onnx.ModelProto:
         inner.node.append(helper.make_node("Size", [name], [size]))
         inner.output.append(helper.make_tensor_value_info(total, onnx.TensorProto.FLOAT, []))
         inner.output.append(helper.make_tensor_value_info(size, onnx.TensorProto.INT64, []))
-    return model
+    return made

@@ -29,6 +29,18 @@ DAMAGED = model(
     w=numbers(8, 8),
     above=np.float32(1),
 )
+STATES = model(
+    """net (float[3, 2, 4] x) => (float[1, 2, 3] h, float[3, 2, 3] z) {
+        all, h = LSTM <hidden_size = 3> (x, rows_x, rows_h)
+        s = Squeeze (all, first)
+        [root] r = Sqrt (s)
+        [behind] z = MatMul (r, u)
+    }""",
+    rows_x=numbers(1, 12, 4),
+    rows_h=numbers(1, 12, 3),
+    first=np.array([1]),
+    u=numbers(3, 3),
+)
 SAMPLES = [{"x": numbers(4, 8, seed=seed)} for seed in range(3)]
 
 
@@ -56,6 +68,15 @@ def test_a_table_holds_nothing_of_it_and_serves_quantize_as_the_samples_do():
         quantize(LOGS, SAMPLES, calibration_table=table).model.graph
         == quantize(LOGS, SAMPLES).model.graph
     )
+
+
+def test_states_that_are_watched_are_those_of_all_steps():
+    """A node that gives no cells has them watched all the same."""
+    samples = [{"x": numbers(3, 2, 4, seed=seed)} for seed in range(3)]
+    table = calibrate(STATES, samples).table
+    left = quantize(STATES, samples, calibration_table=table).report["summary"]["float_nodes"]
+    assert {each["name"] for each in left} == {"root", "behind"}
+    assert quantize(STATES, samples).report["summary"]["float_nodes"] == left
 
 
 def test_in_one_sample_alone_it_is_an_error_or_the_sample_is_skipped():
