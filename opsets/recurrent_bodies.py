@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from opsets.double import overload, rounded_double
 from opsets.fixed_point import ROUNDINGS
 from opsets.fragments import Fragment, fragment, joined
+from opsets.loops import State
 from opsets.op import Attributes, Body, Constants, Guard, all_of, any_node
 from opsets.portable import portable_overload, rescaled, rounds
 from opsets.recurrence import WHOLE, WORD
@@ -38,14 +39,19 @@ def _takes_some_steps(constants: Constants, attributes: Attributes) -> bool:
     return not takes_all_steps(constants, attributes)
 
 
-def _has_bytes(constants: Constants, _attributes: Attributes) -> bool:
-    """Whether the input and the codes of the state have 8 bits."""
-    return all(constants[each].dtype.itemsize == 1 for each in ("x_zero", "y_zero"))
+SMALL = 64
+"""So many hidden units a product in double is as fast for as one of bytes, in fewer nodes."""
 
 
-def _has_words(constants: Constants, attributes: Attributes) -> bool:
-    """Whether the input or the codes of the state have 16 bits."""
-    return not _has_bytes(constants, attributes)
+def _has_many_bytes(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether the input and the codes have 8 bits, and there are more than 64 hidden units."""
+    is_bytes = all(constants[each].dtype.itemsize == 1 for each in ("x_zero", "y_zero"))
+    return is_bytes and len(constants["r"]) > SMALL
+
+
+def _is_small_or_has_words(constants: Constants, attributes: Attributes) -> bool:
+    """Whether the input or the codes have 16 bits, or there are 64 hidden units or fewer."""
+    return not _has_many_bytes(constants, attributes)
 
 
 def sums_are_exact(constants: Constants) -> bool:
@@ -167,28 +173,35 @@ def first(given: str, nothing: str, state: str, ending: bool) -> Fragment:
 
 
 def carried(states: Sequence[str], code: str, ending: bool) -> Fragment:
-    """What becomes of ``new_`` states, ``next_``; and ``given``, the first of them as output.
+    """What becomes of ``new_`` states; and ``given``, the first of them as output.
 
-    ``ending``: where a sequence is not ``live`` it keeps its states, and gives ``code``.
+    ``ending``: where a sequence is not ``live`` it keeps its states as ``next_``, and gives
+    ``code``.
     """
     first = f"new_{states[0]}"
     if not ending:
-        copies = [_COPIED(value=f"new_{each}", copy=f"next_{each}") for each in states]
-        return joined(*copies, _COPIED(value=first, copy="given"))
+        return _COPIED(value=first, copy="given")
     kept = [_KEPT(new=f"new_{each}", old=each, next=f"next_{each}") for each in states]
     return joined(*kept, _KEPT(new=first, old=code, next="given"))
+
+
+def states_of(names: Sequence[str], ending: bool) -> list[State]:
+    """The states of a loop over a step and what is ``carried``."""
+    after = "next" if ending else "new"
+    return [State(each, f"{after}_{each}", f"first_{each}", f"last_{each}") for each in names]
 
 
 @dataclass(frozen=True)
 class Arithmetic:
     """How bodies compute: in int64, or in double; ``to`` is the type, by ONNX's number.
 
-    States are codes in the type, or ``in_bytes``.
+    States are levels, codes less their zero point, in the type; or codes ``in_bytes``.
+    ``of_state``: sums of them times weights, requantized.
     """
 
     to: int
     input_sums: Fragment
-    state_sums: Fragment
+    of_state: Callable[[NodeRounding, bool], Fragment]
     rounded: Callable[[str, str, str, str, NodeRounding], Fragment]
     clamp: Fragment
     in_bytes: bool = False
@@ -232,36 +245,48 @@ ends () => (low, high) {{
 
     def zero(self) -> Fragment:
         """``zero`` of y, and ``none``, in the type; ``padding``: what ended sequences give."""
-        padding = _COPIED(value="y_zero" if self.in_bytes else "zero", copy="padding")
+        padding = _COPIED(value="y_zero" if self.in_bytes else "none", copy="padding")
         none = fragment(f"""
 none () => (none) {{
     none      = Constant <value = {self._number(0)}> ()
 }}
 """)
-        return joined(self.wide("y_zero", "zero"), padding, none)
+        return joined(self.wide("y_zero", "zero"), none, padding)
 
     def ends(self) -> Fragment:
-        """``zero`` and ``padding``; ``min`` and ``max`` of y in the type."""
-        return joined(self.zero(), self.wide("y_min", "min"), self.wide("y_max", "max"))
+        """``zero`` and ``padding``; ``min`` and ``max`` of y in the type, of a state."""
+        if self.in_bytes:
+            return joined(self.zero(), self.wide("y_min", "min"), self.wide("y_max", "max"))
+        return joined(self.zero(), self.state("y_min", "min"), self.state("y_max", "max"))
 
     def store(self, level: str, result: str) -> Fragment:
-        """``result``: a level as a state, a code of y in the type or in bytes."""
-        stored = _MOVED + self.clamp(value="moved", low="min", high="max", clamped="state")
-        if self.in_bytes:
-            stored = stored + _AS_CODE(value="state", code="byte")
-            return stored.only("byte")(level=level, byte=result)
-        return stored.only("state")(level=level, state=result)
+        """``result``: a level as a state."""
+        if not self.in_bytes:
+            return self.clamp(value=level, low="min", high="max", clamped=result)
+        clamped = self.clamp(value="moved", low="min", high="max", clamped="stored")
+        whole = joined(_MOVED, clamped, _AS_CODE(value="stored", code="byte")).only("byte")
+        return whole(level=level, byte=result)
 
     def state(self, value: str, result: str) -> Fragment:
         """``result``: a code of y as a state."""
-        return _COPIED(value=value, copy=result) if self.in_bytes else self.wide(value, result)
+        if self.in_bytes:
+            return _COPIED(value=value, copy=result)
+        level = (self.wide("code", "wide_code") + _LEVEL).only("level")
+        return level(code=value, level=result)
 
     def code(self, value: str, result: str) -> Fragment:
         """``result``: a state as a code of y."""
         if self.in_bytes:
             return _COPIED(value=value, copy=result)
-        return _AS_CODE(value=value, code=result)
+        code = (_MOVED(level="state") + _AS_CODE(value="moved", code="code")).only("code")
+        return code(state=value, code=result)
 
+
+_LEVEL = fragment("""
+level (wide_code, zero) => (level) {
+    level     = Sub (wide_code, zero)
+}
+""")
 
 _ENTRY = fragment("""
 entry (table, place) => (entry) {
@@ -338,12 +363,12 @@ of_bytes (codes, codes_zero, weights) => (products) {
 
 
 _OF_STATE = fragment("""
-of_state (h, r, y_zero) => (h_sums) {
+of_state (state, weights, y_zero) => (sums) {
     # Max: onnxruntime fuses MatMulInteger, Cast and Mul, and fails on double
-    narrow    = MatMulInteger (h, r, y_zero)
+    narrow    = MatMulInteger (state, weights, y_zero)
     lowest    = Constant <value = int32 {-2147483648}> ()
     same      = Max (narrow, lowest)
-    h_sums    = Cast <to = 11> (same)                                      # 11 is DOUBLE
+    sums      = Cast <to = 11> (same)                                      # 11 is DOUBLE
 }
 """)
 
@@ -360,17 +385,34 @@ with_bias (products, bias) => (sums) {{
     ).only("sums")(codes="x", codes_zero="x_zero", weights="w", sums="x_sums")
 
 
-def _of_wide_state(to: int) -> Fragment:
-    return fragment(f"""
-of_wide_state (h, zero, r) => (h_sums) {{
-    level     = Sub (h, zero)
-    wide_r    = Cast <to = {to}> (r)
-    h_sums    = MatMul (level, wide_r)
-}}
+_OF_LEVELS = fragment("""
+of_levels (state, weights) => (sums) {
+    wide_w    = Cast <to = 7> (weights)                                    # 7 is INT64
+    sums      = MatMul (state, wide_w)
+}
+""")
+
+_BIASED = fragment("""
+biased (sums, state_bias) => (biased) {
+    biased    = Add (sums, state_bias)
+}
 """)
 
 
-_FACTOR = fragment("""
+def _requantized(
+    sums: Fragment, rounded: Callable[[str, str, str, str, NodeRounding], Fragment]
+) -> Callable[[NodeRounding, bool], Fragment]:
+    """Sums of a state, biased or not, and what becomes of them: ``level``."""
+
+    def of_state(rounding: NodeRounding, biased: bool) -> Fragment:
+        whole = sums + _BIASED if biased else sums
+        total = "biased" if biased else "sums"
+        return (whole + rounded(total, "multiplier", "shift", "level", rounding)).only("level")
+
+    return of_state
+
+
+FACTOR = fragment("""
 factor (multiplier, shift) => (factor) {
     # Pow(0.5, n) is exact
     half      = Constant <value = double {0.5}> ()
@@ -391,9 +433,38 @@ times (value, factor) => (product) {
 def _rounded_in_double(
     value: str, multiplier: str, shift: str, result: str, rounding: NodeRounding
 ) -> Fragment:
-    rounded = rounded_double("product", "level", rounding)  # type: ignore[arg-type] # once: `bodies`
-    scaled = _FACTOR + _TIMES + rounded
+    scaled = FACTOR + _TIMES + in_double("product", "level", rounding)
     return scaled.only("level")(value=value, multiplier=multiplier, shift=shift, level=result)
+
+
+_SCALED_SUMS = fragment("""
+scaled_sums (state, weights, factor) => (product) {
+    # weights and bias times the factor first: all are whole in steps of a power of two
+    wide_w    = Cast <to = 11> (weights)                                   # 11 is DOUBLE
+    scaled_w  = Mul (wide_w, factor)
+    product   = MatMul (state, scaled_w)
+}
+""")
+
+_SCALED_BIAS = fragment("""
+scaled_bias (product, state_bias, factor) => (whole) {
+    scaled_b  = Mul (state_bias, factor)
+    whole     = Add (product, scaled_b)
+}
+""")
+
+
+def _of_state_in_double(rounding: NodeRounding, biased: bool) -> Fragment:
+    whole = FACTOR + _SCALED_SUMS
+    if biased:
+        whole = whole + _SCALED_BIAS
+    total = "whole" if biased else "product"
+    return (whole + in_double(total, "level", rounding)).only("level")
+
+
+def in_double(value: str, result: str, rounding: NodeRounding) -> Fragment:
+    """``result``: ``value``, a double that the bodies here hold exactly, rounded."""
+    return rounded_double(value, result, rounding)  # type: ignore[arg-type] # once: `bodies`
 
 
 _CLIP = fragment("""
@@ -415,7 +486,7 @@ where (value, low, high) => (clamped) {
 INTEGER = Arithmetic(
     _INT64,
     _with_bias(_INT64, _products_of(_INT64).only("products")),
-    _of_wide_state(_INT64),
+    _requantized(_OF_LEVELS, rescaled),
     rescaled,
     _WHERE,
 )
@@ -424,7 +495,7 @@ INTEGER = Arithmetic(
 IN_DOUBLE = Arithmetic(
     _DOUBLE,
     _with_bias(_DOUBLE, _IN_ROWS),
-    _of_wide_state(_DOUBLE),
+    _of_state_in_double,
     _rounded_in_double,
     _CLIP,
 )
@@ -433,12 +504,19 @@ IN_DOUBLE = Arithmetic(
 OF_BYTES = Arithmetic(
     _DOUBLE,
     _with_bias(_DOUBLE, _OF_BYTES),
-    _OF_STATE,
+    _requantized(_OF_STATE, _rounded_in_double),
     _rounded_in_double,
     _CLIP,
     in_bytes=True,
 )
 """Sums by the kernels for bytes, the rest in double."""
+
+
+def of_hidden(by: Arithmetic, rounding: NodeRounding, result: str) -> Fragment:
+    """``result``: sums of the state h times r, requantized."""
+    scale = {"multiplier": "h_multiplier", "shift": "h_shift"}
+    return by.of_state(rounding, False)(state="h", weights="r", level=result, **scale)
+
 
 Statements = Callable[[Arithmetic, NodeRounding, bool, bool], Fragment]
 """The statements of a body; ``is_portable``: of any node, ``ending``: sequences may end early.
@@ -460,8 +538,8 @@ def bodies(
             all_of(rounds(rounding), kinds, also, is_exact, steps),
         )
         for way, arithmetic, kinds in (
-            ("bytes", OF_BYTES, _has_bytes),
-            ("words", IN_DOUBLE, _has_words),
+            ("bytes", OF_BYTES, _has_many_bytes),
+            ("double", IN_DOUBLE, _is_small_or_has_words),
         )
         for ends, steps in (("", takes_all_steps), ("_ending", _takes_some_steps))
         for rounding in ROUNDINGS

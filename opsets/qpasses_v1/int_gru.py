@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import SWITCH, TWICE
 from opsets.declaration import Constant, Constraint, Data, Scaling, Shape, Shift, ends
 from opsets.fragments import Fragment, fragment, joined
-from opsets.loops import State, loop
+from opsets.loops import loop
 from opsets.op import Attributes, Constants, Op
 from opsets.recurrence import (
     PLACES,
@@ -35,6 +35,7 @@ from opsets.recurrent_bodies import (
     carried,
     first,
     largest_entry,
+    states_of,
     sums_are_exact,
 )
 from opsets.rounding import INT32_MAX, NodeRounding, requantize
@@ -99,9 +100,14 @@ def _reset_first(by: Arithmetic, rounding: NodeRounding) -> Fragment:
         TIMES(one="reset", another="h", product="reset_h"),
         by.rounded("reset_h", "reset_multiplier", "reset_shift", "reset_level", rounding),
         by.store("reset_level", "reset_code"),
-        by.state_sums(h="reset_code", r="r_n", h_sums="n_h_sums"),
-        ADDED(one="n_h_sums", another="b_n", both="biased_n"),
-        by.rounded("biased_n", "m_n", "s_n", "n_gates", rounding),
+        by.of_state(rounding, True)(
+            state="reset_code",
+            weights="r_n",
+            multiplier="m_n",
+            shift="s_n",
+            state_bias="b_n",
+            level="n_gates",
+        ),
         ADDED(one="x_n", another="n_gates", both="n_sums"),
     ).only("n_sums")
 
@@ -119,17 +125,27 @@ def _reset_last(by: Arithmetic, rounding: NodeRounding) -> Fragment:
 def _step(by: Arithmetic, rounding: NodeRounding, is_last: bool) -> Fragment:
     if is_last:
         sums = joined(
-            by.state_sums(h="code"),
-            ADDED(one="h_sums", another="wide_r_bias", both="biased"),
-            by.rounded("biased", "h_multiplier", "h_shift", "h_gates", rounding),
+            by.of_state(rounding, True)(
+                state="code",
+                weights="r",
+                multiplier="h_multiplier",
+                shift="h_shift",
+                state_bias="wide_r_bias",
+                level="h_gates",
+            ),
             _H_APART,
         ).only("h_zr", "h_n")
         new = _reset_last(by, rounding)
     else:
         sums = joined(
-            by.state_sums(h="code", r="r_zr"),
-            ADDED(one="h_sums", another="b_zr", both="biased"),
-            by.rounded("biased", "m_zr", "s_zr", "h_zr", rounding),
+            by.of_state(rounding, True)(
+                state="code",
+                weights="r_zr",
+                multiplier="m_zr",
+                shift="s_zr",
+                state_bias="b_zr",
+                level="h_zr",
+            ),
         ).only("h_zr")
         new = _reset_first(by, rounding)
     return joined(
@@ -158,10 +174,7 @@ def _statements(
     is_last: bool, by: Arithmetic, rounding: NodeRounding, _is_portable: bool, ending: bool
 ) -> Fragment:
     step = joined(_step(by, rounding, is_last), carried(("code", "h"), "padding", ending))
-    states = [
-        State("code", "next_code", "first_code", "last_code"),
-        State("h", "next_h", "first_h", "last_h"),
-    ]
+    states = states_of(("code", "h"), ending)
     elements = {"x_gates": "all_gates"} | ({"live": "all_live"} if ending else {})
     through = loop(step, states, elements, {"given": "states"})
     before = [] if is_last else [_ROWS, _SCALES]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fragments import Fragment, fragment, joined
-from opsets.loops import State, loop
+from opsets.loops import loop
 from opsets.op import Attributes, Constants, Op
 from opsets.recurrence import (
     PLACES,
@@ -25,6 +25,7 @@ from opsets.recurrent_bodies import (
     ADDED,
     ALL,
     EXACT,
+    FACTOR,
     FIRST,
     LAST,
     LIVE,
@@ -33,29 +34,65 @@ from opsets.recurrent_bodies import (
     bodies,
     carried,
     first,
+    in_double,
     largest_entry,
+    of_hidden,
+    states_of,
     sums_are_exact,
 )
 from opsets.rounding import NodeRounding, requantize
 
-_THREE = fragment("""
-three (r) => (three_parts) {
-    part      = Shape <end = 1> (r)
-    count     = Constant <value = int64[1] {3}> ()
-    three     = Mul (part, count)
-    three_parts = Concat <axis = 0> (three, part)
+_TABLES = fragment("""
+tables (wide_f_table, wide_g_table, r) => (both_tables, row, low_row, high_row) {
+    # one table for sums s of i, o, f at s, for those of g at s + 65536; Gather takes what is
+    # below 0 from the end
+    f_up, f_down = Split <axis = 0, num_outputs = 2> (wide_f_table)
+    g_up, g_down = Split <axis = 0, num_outputs = 2> (wide_g_table)
+    both_tables = Concat <axis = 0> (f_up, g_down, g_up, f_down)
+    hidden    = Shape <end = 1> (r)
+    three     = Constant <value = int64[1] {3}> ()
+    others    = Mul (hidden, three)
+    zero_far  = Constant <value = double {0}> ()
+    far       = Constant <value = double {65536}> ()
+    near_row  = Expand (zero_far, others)
+    far_row   = Expand (far, hidden)
+    row       = Concat <axis = 0> (near_row, far_row)
+    lowest    = Constant <value = double {-32768}> ()
+    highest   = Constant <value = double {32767}> ()
+    low_row   = Add (row, lowest)
+    high_row  = Add (row, highest)
+}
+""")
+"""What a step in double looks entries up in."""
+
+_FACTORS = fragment("""
+factors (new_factor, shown_factor, old_factor, r) => (factors) {
+    # of i, o, f and g
+    size      = Shape <end = 1> (r)
+    whole     = Constant <value = double {1}> ()
+    of_i      = Expand (new_factor, size)
+    of_o      = Expand (shown_factor, size)
+    of_f      = Expand (old_factor, size)
+    of_g      = Expand (whole, size)
+    factors   = Concat <axis = 0> (of_i, of_o, of_f, of_g)
+}
+""")
+"""What entries of gates are multiplied with: the products are whole in smaller steps."""
+
+_FURTHER = fragment("""
+further (all_gates, row) => (placed_gates) {
+    placed_gates = Add (all_gates, row)
 }
 """)
 
 _OPENED = fragment("""
-opened (f_sums, three_parts) => (of_f, of_g) {
-    of_f, of_g = Split <axis = -1> (f_sums, three_parts)
-}
-""")
-
-_GATES = fragment("""
-gates (opened) => (i, o, f) {
-    i, o, f   = Split <axis = -1, num_outputs = 3> (opened)
+opened (sums, low_row, high_row, both_tables, factors) => (i, o, f, g) {
+    not_over  = Min (sums, high_row)
+    place     = Max (not_over, low_row)
+    index     = Cast <to = 6> (place)                                      # 6 is INT32
+    entries   = Gather <axis = 0> (both_tables, index)
+    opened    = Mul (entries, factors)
+    i, o, f, g = Split <axis = -1, num_outputs = 4> (opened)
 }
 """)
 
@@ -102,41 +139,27 @@ def _cell(by: Arithmetic, rounding: NodeRounding) -> Fragment:
         by.rounded("f_c", "m_old", "n_old", "old_part", rounding),
         TIMES(one="i", another="g", product="i_g"),
         by.rounded("i_g", "m_new", "n_new", "new_part", rounding),
-        _sum("old_part", "new_part", "sum_c"),
-        by.clamp(value="sum_c", low="c_low", high="c_high", clamped="new_c"),
+        _new_cell(by),
     ).only("new_c")
 
 
-def _step(by: Arithmetic, rounding: NodeRounding, sees: bool) -> Fragment:
-    """One step; ``sees``: through peepholes."""
-    sums = joined(
-        by.state_sums,
-        by.rounded("h_sums", "h_multiplier", "h_shift", "h_gates", rounding),
-        _sum("x_gates", "h_gates", "sums"),
-    ).only("sums")
-    if sees:
-        opened = joined(
-            _FOUR,
-            _gate(by, "i", rounding, "c"),
-            _gate(by, "f", rounding, "c"),
-            by.word("s_g", "place_g"),
-            by.entry("g_table", "place_g", "g"),
-        ).only("i", "f", "g", "s_o")
-        last_gate = [_gate(by, "o", rounding, "new_c")]
-    else:
-        opened = joined(
-            by.word("sums", "f_sums"),
-            _OPENED,
-            by.entry("f_table", "of_f", "opened"),
-            by.entry("g_table", "of_g", "g"),
-            _GATES,
-        ).only("i", "o", "f", "g")
-        last_gate = []
+def _new_cell(by: Arithmetic) -> Fragment:
+    limited = by.clamp(value="sum_c", low="c_low", high="c_high", clamped="new_c")
+    return (_sum("old_part", "new_part", "sum_c") + limited).only("new_c")
+
+
+def _any_step(by: Arithmetic, rounding: NodeRounding) -> Fragment:
+    """One step of any node; the gates see the cell through peepholes."""
     return joined(
-        sums,
-        opened,
+        of_hidden(by, rounding, "h_gates"),
+        _sum("x_gates", "h_gates", "sums"),
+        _FOUR,
+        _gate(by, "i", rounding, "c"),
+        _gate(by, "f", rounding, "c"),
+        by.word("s_g", "place_g"),
+        by.entry("g_table", "place_g", "g"),
         _cell(by, rounding),
-        *last_gate,
+        _gate(by, "o", rounding, "new_c"),
         by.entry("h_table", "new_c", "squashed"),
         TIMES(one="o", another="squashed", product="shown"),
         by.rounded("shown", "y_multiplier", "y_shift", "level", rounding),
@@ -144,18 +167,46 @@ def _step(by: Arithmetic, rounding: NodeRounding, sees: bool) -> Fragment:
     ).only("new_h", "new_c")
 
 
+def _short_step(by: Arithmetic, rounding: NodeRounding) -> Fragment:
+    """One step in double without peepholes, of few nodes: each takes half a microsecond."""
+    return joined(
+        of_hidden(by, rounding, "h_gates"),
+        _sum("x_gates", "h_gates", "sums"),
+        _OPENED,
+        TIMES(one="f", another="c", product="f_c"),
+        in_double("f_c", "old_part", rounding),
+        TIMES(one="i", another="g", product="i_g"),
+        in_double("i_g", "new_part", rounding),
+        _new_cell(by),
+        by.entry("h_table", "new_c", "squashed"),
+        TIMES(one="o", another="squashed", product="shown"),
+        in_double("shown", "level", rounding),
+        by.store("level", "new_h"),
+    ).only("new_h", "new_c")
+
+
+def _before_short_steps() -> Fragment:
+    """What short steps read: tables and factors, and what inputs give to places in them."""
+    factors = [
+        FACTOR(multiplier="m_new", shift="n_new", factor="new_factor"),
+        FACTOR(multiplier="m_old", shift="n_old", factor="old_factor"),
+        FACTOR(multiplier="y_multiplier", shift="y_shift", factor="shown_factor"),
+    ]
+    return joined(*factors, _FACTORS, _TABLES, _FURTHER)
+
+
 def _statements(
     by: Arithmetic, rounding: NodeRounding, is_portable: bool, ending: bool
 ) -> Fragment:
     """All statements of a body."""
-    step = joined(_step(by, rounding, is_portable), carried(("h", "c"), "padding", ending))
-    states = [
-        State("h", "next_h", "first_h", "last_h"),
-        State("c", "next_c", "first_c", "last_c"),
-    ]
-    elements = {"x_gates": "all_gates"} | ({"live": "all_live"} if ending else {})
-    tables = [by.wide(each, f"wide_{each}") for each in ("f_table", "g_table", "h_table")]
-    through = loop(step, states, elements, {"given": "states"})
+    step = _any_step(by, rounding) if is_portable else _short_step(by, rounding)
+    whole = joined(step, carried(("h", "c"), "padding", ending))
+    gates_read = "all_gates" if is_portable else "placed_gates"
+    elements = {"x_gates": gates_read} | ({"live": "all_live"} if ending else {})
+    through = loop(whole, states_of(("h", "c"), ending), elements, {"given": "states"})
+    tables = {
+        f"{each}_table": f"wide_{each}_table" for each in ("fgh" if is_portable else "h")
+    }
     return joined(
         by.ends(),
         *([LIVE] if ending else []),
@@ -166,12 +217,12 @@ def _statements(
         FIRST(initial="initial_c", first="narrow_c"),
         by.wide("narrow_c", "given_c"),
         first("given_c", "none", "first_c", ending),
-        *tables,
+        *(by.wide(f"{each}_table", f"wide_{each}_table") for each in "fgh"),
         by.wide("c_min", "c_low"),
         by.wide("c_max", "c_high"),
         _CELL_SCALES,
-        *([_PEEPHOLES] if is_portable else [_THREE]),
-        through(**{f"{each}_table": f"wide_{each}_table" for each in "fgh"}),
+        _PEEPHOLES if is_portable else _before_short_steps(),
+        through(**tables),
         by.code("states", "all_steps"),
         ALL,
         by.code("last_h", "last_code"),

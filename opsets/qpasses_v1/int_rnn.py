@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE
 from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import Fragment, joined
-from opsets.loops import State, loop
+from opsets.loops import loop
 from opsets.op import Attributes, Constants, Op
 from opsets.recurrence import (
     PLACES,
@@ -30,6 +30,8 @@ from opsets.recurrent_bodies import (
     bodies,
     carried,
     first,
+    of_hidden,
+    states_of,
     sums_are_exact,
 )
 from opsets.rounding import NodeRounding
@@ -39,16 +41,14 @@ def _statements(
     by: Arithmetic, rounding: NodeRounding, _is_portable: bool, ending: bool
 ) -> Fragment:
     step = joined(
-        by.state_sums,
-        by.rounded("h_sums", "h_multiplier", "h_shift", "h_gates", rounding),
+        of_hidden(by, rounding, "h_gates"),
         ADDED(one="x_gates", another="h_gates", both="sums"),
         by.word("sums", "words"),
         by.entry("f_table", "words", "new_h"),
     ).only("new_h")
     whole = joined(step, carried(("h",), "padding", ending))
     elements = {"x_gates": "all_gates"} | ({"live": "all_live"} if ending else {})
-    states = [State("h", "next_h", "first_h", "last_h")]
-    through = loop(whole, states, elements, {"given": "states"})
+    through = loop(whole, states_of(["h"], ending), elements, {"given": "states"})
     return joined(
         by.zero(),
         *([LIVE] if ending else []),

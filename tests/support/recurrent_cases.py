@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from opsets.recurrence import WHOLE
+from opsets.recurrent_bodies import SMALL
 from tests.support.op_loops import exact_level
 from tests.support.op_nodes import (
     Case,
@@ -157,7 +158,8 @@ def rnn(parts, attributes):
 def recurrent(draw, gates):
     """The parts of a node, and its attributes."""
     rng = draw(generator)
-    sizes = Sizes(*(draw(st.integers(low, 4)) for low in (0, 1, 1, 1)))
+    hidden = st.one_of(st.integers(1, 4), st.just(SMALL + 2))
+    sizes = Sizes(*(draw(st.integers(low, 4)) for low in (0, 1, 1)), draw(hidden))
     x_type, y_type = draw(word_types), draw(word_types)
     if x_type.itemsize == y_type.itemsize == 1:
         y_type = x_type
