@@ -87,10 +87,19 @@ class Matrix:
         return np.ascontiguousarray(self.by_channel(shaped).astype(self.codes.dtype))
 
     def observe(self, x: NDArray[Any], sample: int, into: Moments) -> None:
-        """Add what its sums read of ``x`` at some places, drawn for this ``sample``."""
+        """Add what its sums read of ``x`` at some places, drawn for this ``sample``.
+
+        What a body reads in several iterations is stacked, and flat where it is of several
+        sizes, of which a Conv shows nothing.
+        """
         rng = np.random.default_rng([self.place, sample])
-        if x.size:
-            into.add(self.windows.rows(x, rng) if self.windows else matrix_rows(x, rng))
+        if not x.size:
+            return
+        if self.windows is None:
+            into.add(matrix_rows(x.reshape(-1, self.size), rng))
+        elif x.ndim > 1:
+            sizes = x.shape[-len(self.windows.kernel) - 1 :]
+            into.add(self.windows.rows(x.reshape(-1, *sizes), rng))
 
 
 def matrices_of(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> list[Matrix]:

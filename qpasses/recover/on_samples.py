@@ -78,7 +78,8 @@ def session_of(model: onnx.ModelProto, names: Sequence[str], **options: Any) -> 
     config = {"session.disable_quant_qdq": "1"} if plain else {}
     graph = model.graph
     known = {each.name: each for each in (*graph.value_info, *graph.input, *graph.output)}
-    options |= {"outputs": [known[name] for name in names], "config": config}
+    outputs = [known.get(name, onnx.ValueInfoProto(name=name)) for name in names]
+    options |= {"outputs": outputs, "config": config}
     for less in _OPTIMIZED:
         with suppress(ModelError):
             return Session(model, **less, **options)

@@ -1,6 +1,6 @@
 """How the weights of a Q/DQ graph are rounded: as asked, or as held-back samples tell."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import prod
@@ -13,7 +13,6 @@ from calibration import Samples
 from qpasses.evidence.bodies import constants_of
 from qpasses.ir.choices import WeightRounding
 from qpasses.ir.graph import Graph
-from qpasses.ir.interchange import inside_bodies
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import Record, digest_of
 from qpasses.recover.judge import Decibels, Judge, gains
@@ -92,11 +91,6 @@ def _is_wide(matrix: Matrix) -> bool:
     return matrix.moment_bytes > WIDEST
 
 
-def _keeps_sums(matrix: Matrix, inner: Set[str]) -> bool:
-    """Whether nothing but its sums chooses the codes of a matrix; ``inner``: in bodies."""
-    return _is_wide(matrix) or matrix.node.name in inner
-
-
 UNROUNDED = "unrounded"
 """Weights in float: what no rounding gains more than."""
 
@@ -122,11 +116,10 @@ def _judged(
     if limit is not None:
         found[UNROUNDED] = limit
     nearest = kept = [each.codes for each in matrices]
-    inner = inside_bodies(graph)
     for way, times in _WAYS.items():
         if limit is None or not gains(highest, limit, times):
             break
-        if way == "second-order" and all(_keeps_sums(each, inner) for each in matrices):
+        if way == "second-order" and all(map(_is_wide, matrices)):
             break  # it would keep sums
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
@@ -162,17 +155,15 @@ def _round(
     """Round the nearest codes, which are stored, ``how`` it is said.
 
     By second order not the widest, whose moments and time grow with the square of what they
-    read, and more: they keep their sums. So do those inside of bodies, which read samples one
-    iteration after the other, or not at all.
+    read, and more: they keep their sums.
     """
     if how == "sum-preserving":
         for each in matrices:
             each.store(_with_kept_sums(each))
     elif how == "second-order":
-        inner = inside_bodies(graph)
-        apart = [each for each in matrices if _keeps_sums(each, inner)]
+        apart = [each for each in matrices if _is_wide(each)]
         _round(graph, "sum-preserving", apart, samples, progress)
-        fitting = [each for each in matrices if not _keeps_sums(each, inner)]
+        fitting = [each for each in matrices if not _is_wide(each)]
         _choose(graph, fitting, samples.spread(SAMPLES), progress)
 
 

@@ -6,18 +6,21 @@ from io import StringIO
 import numpy as np
 import onnx
 import pytest
+from onnx.numpy_helper import to_array
 from rich.console import Console
 
 import qpasses
 from opsets.errors import UsageError
 from qpasses import integerize, verify
 from qpasses.ir.metadata import PREFIX
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import digest_of
 from qpasses.recover import judge, on_samples, round_weights
 from qpasses.recover.judge import gains
 from qpasses.recover.round_weights import UNROUNDED
 from qpasses.report.terminal import print_report
 from tests.support.fault_finding import one_off
+from tests.support.small_models import model as small
 from tests.support.stage_checks import net, run
 
 SECOND = {"weight_rounding": "second-order"}
@@ -113,6 +116,67 @@ def test_weights_of_too_many_inputs_keep_their_sums(model, monkeypatch):
     names = [name for name in both[0] if name.endswith("weight_int8")]
     alike = [both[0][name].raw_data == both[1][name].raw_data for name in names]
     assert alike == [False, False, True, False]  # of the Gemm, which reads 96 numbers
+
+
+PLAIN = """g (float[1, 4, 6, 6] x, bool on) => (float[1, 5] y) {{ {} }}"""
+BRANCHES = """g (float[1, 4, 6, 6] x, bool on) => (float[1, 5] y) {{
+    y = If (on) <
+        then_branch = yes () => (float[1, 5] y1) {{ {} }},
+        else_branch = no () => (float[1, 5] z) {{ z = Gemm (row, q) }}
+    >
+}}"""
+TURNS = """g (float[1, 8] x, int64 n) => (float[1, 8] y) {
+    y = Loop (n, "", x) <body = turn
+        (int64 i, bool on, float[1, 8] s) => (bool off, float[1, 8] t)
+        { off = Identity (on) p = MatMul (s, w) t = Tanh (p) }>
+}"""
+
+
+def chosen(text, feeds, **constants):
+    """The integer model, and its weights by what they are called at the end."""
+    original = small(text, **constants)
+    made = quantize(original, feeds, **SECOND).model
+    assert verify(made, original, feeds[:4]).verdict == "ok"
+    found = {
+        each.name.rpartition("/")[2]: to_array(each)
+        for graph in nested_graphs(made.graph)
+        for each in graph.initializer
+        if each.name.endswith("weight_int8")
+    }
+    return original, found
+
+
+def test_weights_of_a_branch_are_chosen_as_those_outside():
+    nodes = BODY.replace("[3, 3], g", "[3, 3], pads = [1, 1, 1, 1], g")
+    given = {**numbers(), "m": np.resize(numbers()["m"], (216, 8))}
+    other = {"row": np.ones((1, 2), np.float32), "q": np.ones((2, 5), np.float32)}
+    feeds = [{**each, "on": np.array(True)} for each in smooth(20)]
+    _, plain = chosen(PLAIN.format(nodes), feeds, **given)
+    inner = nodes.replace("y =", "y1 =")
+    _, inside = chosen(BRANCHES.format(inner), feeds, **given, **other)
+    assert len(plain) == 4
+    for name, codes in plain.items():
+        assert np.array_equal(codes, inside[name]), name
+
+
+def test_weights_of_a_loop_are_chosen_on_all_its_iterations():
+    rng = np.random.default_rng(5)
+    mixed = rng.standard_normal((8, 8)) / 9  # inputs that go together
+    feeds = [
+        {"x": (rng.standard_normal((1, 8)) @ mixed).astype(np.float32), "n": np.array(k % 4)}
+        for k in range(24)
+    ]
+    weights = rng.standard_normal((8, 8)).astype(np.float32)
+    original, second = chosen(TURNS, feeds, w=weights)
+    plain = quantize(original, feeds, weight_rounding="sum-preserving").model
+    (codes,) = second.values()
+    (kept,) = (
+        to_array(t)
+        for g in nested_graphs(plain.graph)
+        for t in g.initializer
+        if t.name.endswith("weight_int8")
+    )
+    assert not np.array_equal(codes, kept)
 
 
 def test_a_changed_weight_is_found_and_so_is_a_changed_digest(model, made):
