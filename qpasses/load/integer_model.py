@@ -262,7 +262,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if op.scaling is Scaling.RECURRENT:
         rows = given["r"].shape[1]
         is_stored = all(each.name in record.tensors for each in node.outputs)
-        steps = 2 if op.name == "IntGru" else 1
+        steps = 2 if "reset_multiplier" in op.inputs else 1
         return is_stored and counts == {"x": 1, "w": rows, "r": rows, "y": 1, "gates": steps}
     ends = zip((*op.data, *op.outputs), _data_of(node, op), strict=True)
     stored = {name: tensor for name, tensor in ends if not _is_condition(op, name)}
