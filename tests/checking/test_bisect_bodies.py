@@ -8,7 +8,7 @@ from onnx import numpy_helper
 import qpasses
 from qpasses.ir.model_nodes import nested_graphs
 from qpasses.load.integer_model import read_integer_model
-from tests.support.bodies_nets import CASES, body_feeds, body_net
+from tests.support.bodies_nets import CASES, body_feeds, body_net, feeds_of, of_text
 
 
 def vectors_of(model, feeds, folder):
@@ -127,3 +127,23 @@ def test_another_number_of_iterations_is_not_compared(tmp_path):
         np.save(file, np.load(file)[:-1])
     found = qpasses.bisect(made, dump, data=feeds)
     assert (found.verdict, len(found.of("unread"))) == ("unread", 1)
+
+
+SEQUENCE = """
+    h = MatMul (x, w)
+    e = SequenceEmpty ()
+    begun = SequenceInsert (e, h)
+    [loop] whole = Loop (two, "", begun) <body = turn
+        (int64 i, bool on, seq(float[2, 4]) s) => (bool off, seq(float[2, 4]) t)
+        { off = Identity (on) last = SequenceAt (s, i) [product] q = MatMul (last, v)
+          r = Tanh (q) t = SequenceInsert (s, r) }
+    >
+    y = ConcatFromSequence <axis = 0> (whole)"""
+
+
+def test_a_loop_that_carries_a_sequence_has_vectors_and_its_nodes_are_compared(tmp_path):
+    original, feeds = of_text("float[2, 4] x", "float[6, 4] y", SEQUENCE), feeds_of("float x")
+    made = qpasses.quantize(original, feeds).model
+    dump = vectors_of(with_other_bias(made, "loop/body/product"), feeds, tmp_path / "changed")
+    found = qpasses.bisect(made, dump, data=feeds)
+    assert [each.node for each in found.faults] == ["loop/body/product"]
