@@ -57,7 +57,7 @@ from qpasses.place.kept_scales import (
     with_kept,
 )
 from qpasses.place.masked_scores import with_added_masks, with_masked_ranges
-from qpasses.place.placed_states import observable
+from qpasses.place.placed_states import leave_unseen_cells, observable
 from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
@@ -208,7 +208,8 @@ def calibrated(state: State) -> State:
         if not leave_infinite(graph, unknown, state.samples, context):
             raise
         return calibrated(state)
-    if leave_untaken(graph, found, context):
+    said = with_kept(found, known) if state.from_model_alone else found
+    if leave_untaken(graph, said, context) or leave_unseen_cells(chosen, found, context):
         return calibrated(replace(state, ranges=found))
     return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)
 
