@@ -205,7 +205,7 @@ def calibrated(state: State) -> State:
         if unknown or not earlier.ranges:
             found = earlier.with_those(_observed(replace(state, plan=chosen), unknown))
     except DataError:
-        if not leave_infinite(graph, unknown, state.samples, context):
+        if not leave_infinite(graph, chosen, unknown, state.samples, context):
             raise
         return calibrated(state)
     said = with_kept(found, known) if state.from_model_alone else found

@@ -215,7 +215,7 @@ def _to_observe(
         planned = plan(graph, context)
         names = to_observe(graph, planned, settings)
         finite = feeds.bounded(planned.tensors)
-        if not leave_infinite(graph, names, finite, context):
+        if not leave_infinite(graph, planned, names, finite, context):
             judged = frozenset(concerned(graph, planned))
             return observable(prepared_model(graph), planned), names, judged, finite
 

@@ -14,17 +14,20 @@ from opsets.errors import DataError
 from qpasses.ir.graph import STORE, Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
+from qpasses.place.placed_states import observable
+from qpasses.place.planning import Plan
 
 
 def leave_infinite(
-    graph: Graph, names: Sequence[str], samples: Samples, context: Context
+    graph: Graph, chosen: Plan, names: Sequence[str], samples: Samples, context: Context
 ) -> bool:
     """Exclude nodes at those of ``names`` that are not finite in any of ``samples``.
 
-    Samples that cannot be read are left out. False, and nothing excluded, if there is no such
-    tensor, or if all outputs are NaN alone: then the model is damaged, or the samples are.
+    ``names``: tensors, and states of nodes that are ``chosen`` to be integer. Samples that
+    cannot be read are left out. False, and nothing excluded, if there is no such tensor, or if
+    all outputs are NaN alone: then the model is damaged, or the samples are.
     """
-    found = _infinite(graph, names, samples) if names else set()
+    found = _infinite(graph, chosen, names, samples) if names else set()
     for node in [each for each in graph.nodes if each.op != STORE]:
         ends = [each.name for each in (*node.inputs, *node.outputs) if each.name in found]
         if ends:
@@ -33,9 +36,9 @@ def leave_infinite(
     return bool(found)
 
 
-def _infinite(graph: Graph, names: Sequence[str], samples: Samples) -> set[str]:
+def _infinite(graph: Graph, chosen: Plan, names: Sequence[str], samples: Samples) -> set[str]:
     found, seen, was_read, has_numbers = {*names}, set[str](), False, False
-    session = Session(_watched(graph, names), optimize=False)
+    session = Session(_watched(graph, chosen, names), optimize=False)
     for position in range(len(samples)):
         with suppress(DataError):
             feed = samples.read(position)
@@ -57,12 +60,12 @@ def _is_nan(value: Any) -> bool:
     return is_float and bool(value.size and np.isnan(value).all())
 
 
-def _watched(graph: Graph, names: Sequence[str]) -> onnx.ModelProto:
+def _watched(graph: Graph, chosen: Plan, names: Sequence[str]) -> onnx.ModelProto:
     """``graph``, that also gives for each of ``names`` its sum times 0: NaN if not finite.
 
     And how many numbers it has: what a branch computes that is not taken has none.
     """
-    model = prepared_model(graph)
+    model = observable(prepared_model(graph), chosen)
     own = [*model.graph.output]
     model = revealed(model, [*own, *(onnx.ValueInfoProto(name=name) for name in names)])
     del model.graph.output[len(own) :]

@@ -1,4 +1,4 @@
-"""Branches of quantized models that nothing runs: the model says how their tensors are stored."""
+"""Branches of quantized models that nothing runs: the model says how they store tensors."""
 
 from functools import cache
 
