@@ -8,7 +8,8 @@ import qpasses
 from tests.support.recurrent_nets import GATES
 from tests.support.small_models import model, numbers, session
 
-NET = "g ({kind}[3, 2, 4] x) => ({kind}[3, 1, 2, 4] y) {{ y = {op} <hidden_size = 4> (x, w, r) }}"
+NET = """g ({kind}[3, 2, 4] x) => ({kind}[3, 1, 2, 4] y) {{
+    y = {op} <hidden_size = 4> (x, w, r) }}"""
 
 
 def net(op, kind, dtype):
