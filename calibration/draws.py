@@ -5,7 +5,7 @@ it nor with itself. Nodes that draw become calls of functions that compute numbe
 distribution from the sizes of the result and the name of the tensor alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -165,6 +165,11 @@ def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Node
         for attribute in node.attribute if node.op_type in _BODIES else ():
             if attribute.HasField("g"):
                 yield from all_nodes(attribute.g)
+
+
+def has_loops(graphs: Iterable[onnx.GraphProto | onnx.FunctionProto]) -> bool:
+    """Whether there is a Loop in any of ``graphs``, which alone may run without end."""
+    return any(node.op_type == "Loop" for graph in graphs for node in all_nodes(graph))
 
 
 def draws_anew(node: onnx.NodeProto) -> bool:

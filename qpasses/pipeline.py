@@ -47,6 +47,7 @@ from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
 from qpasses.place.free_channels import FreeChannels, free_channels
 from qpasses.place.fusing import keep_pools_apart
+from qpasses.place.growing_states import growing_states
 from qpasses.place.infinite import leave_infinite
 from qpasses.place.joined_outputs import leave_joined
 from qpasses.place.kept_scales import (
@@ -57,7 +58,7 @@ from qpasses.place.kept_scales import (
     with_kept,
 )
 from qpasses.place.masked_scores import with_added_masks, with_masked_ranges
-from qpasses.place.placed_states import observable
+from qpasses.place.placed_states import leave_unseen_cells, observable
 from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
@@ -94,13 +95,14 @@ class State:
     calibrated; ``kept``: how a model that is quantized already stores its tensors, ``early``:
     those that were read before they were stored; ``aligned``: what tensors get of it, and what
     was decided at joins. ``sharing``: what came of tying scales for tables, if that was asked
-    for. ``few_codes``: by tensor, the codes it uses where they are few. ``clipped``: by node,
-    a constant beyond the range it is moved into. ``words``: tensors of 16 bits, and those that
-    were to be. ``weights``: by node, the real ones, until they are rounded for
-    good; ``rounded``: how they were; ``expected``: what float sums are that have biases,
-    ``corrected``: how these were. ``judge``: who tells how far off all is. ``seen``: what
-    samples say of channels, ``scaled``: which got scales. ``unfinished``: why the graph does
-    not become integer, or nothing; ``ended``: whether no stage but the last follows.
+    for. ``few_codes``: by tensor of 8 bits, the codes it uses where they are few; ``growing``:
+    by state, those that it has at first. ``clipped``: by node, a constant beyond the range it
+    is moved into. ``words``: tensors of 16 bits, and those that were to be. ``weights``: by
+    node, the real ones, until they are rounded for good; ``rounded``: how they were;
+    ``expected``: what float sums are that have biases, ``corrected``: how these were.
+    ``judge``: who tells how far off all is. ``seen``: what samples say of channels,
+    ``scaled``: which got scales. ``unfinished``: why the graph does not become integer, or
+    nothing; ``ended``: whether no stage but the last follows.
     """
 
     source: onnx.ModelProto
@@ -120,6 +122,7 @@ class State:
     aligned: Aligned = field(default_factory=lambda: Aligned({}))
     sharing: Sharing | None = None
     few_codes: Mapping[str, int] = field(default_factory=dict)
+    growing: Mapping[str, int] = field(default_factory=dict)
     clipped: Mapping[str, float] = field(default_factory=dict)
     words: Words = NO_WORDS
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -209,7 +212,8 @@ def calibrated(state: State) -> State:
         if not leave_infinite(graph, made, unknown, state.samples, context):
             raise
         return calibrated(state)
-    if leave_untaken(graph, found, context):
+    said = with_kept(found, known) if state.from_model_alone else found
+    if leave_untaken(graph, said, context) or leave_unseen_cells(chosen, found, context):
         return calibrated(replace(state, ranges=found))
     return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)
 
@@ -270,7 +274,6 @@ def placed(state: State) -> State:
         ranges=found,
         aligned=alignment,
         sharing=tying,
-        few_codes=few,
         clipped=clipped_constants(graph, chosen, found, shared),
     )
     made = replace(made, early=read_early(graph, chosen, context))
@@ -280,7 +283,11 @@ def placed(state: State) -> State:
     judge = Judge(graph, context.sizes, judges, state.progress)
     made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
     spans = {**found.ranges, **shared}
-    made = replace(made, words=place(graph, chosen, spans, context, state.kept))
+    growing = growing_states(graph, chosen, found.ranges, spans, settings.codes)
+    words = place(graph, chosen, spans, context, state.kept)
+    growing = {name: used for name, used in growing.items() if name not in words}
+    few = {name: used for name, used in few.items() if name not in words}
+    made = replace(made, words=words, few_codes=few, growing=growing)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
     advance()

@@ -3,6 +3,8 @@
 What its bodies store is rounded in them where the node computes as in integers.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from calibration.large_weights import names_read
 from qpasses.checking.meaning import Pair
 from qpasses.checking.simulated import Cut, given_name
 from qpasses.ir.cutting import cut
@@ -34,12 +37,40 @@ def with_bodies_whole(found: Cut, pair: Pair, is_rounded: bool) -> Cut:
     for name, how in narrow.items():
         wide = given_name(pair.meanings[name].real)
         _round(flat.graph, wide, name, how, is_rounded)
+    _leave_out(flat.graph, [real for real, each in inner.items() if each.written != real])
     return replace(
         found,
         model=cut(flat),
         stored={real: each for real, each in found.stored.items() if real not in inner},
         narrow={name: how for name, how in found.narrow.items() if name not in narrow},
     )
+
+
+def _leave_out(graph: onnx.GraphProto, names: Iterable[str]) -> None:
+    """Take away who writes the tensors ``names``, and what it alone reads, if nobody does.
+
+    Another node has the place of these. What nobody reads would stand around the bodies, and
+    read there what is known in an iteration alone.
+    """
+    nodes = [*graph.node]
+    writers = {name: place for place, node in enumerate(nodes) for name in node.output}
+    read = Counter(value.name for value in graph.output)
+    for node in nodes:
+        read.update(names_read([node]))
+    waiting, left = [*names], set[int]()
+    while waiting:
+        place = writers.get(waiting.pop())
+        if place is None or place in left:
+            continue
+        if is_flow(nodes[place]) or any(read[name] for name in nodes[place].output):
+            continue
+        left.add(place)
+        before = names_read([nodes[place]])
+        read.subtract(before)
+        waiting += before
+    kept = [node for place, node in enumerate(nodes) if place not in left]
+    del graph.node[:]
+    graph.node.extend(kept)
 
 
 def _round(

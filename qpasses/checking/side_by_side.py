@@ -49,13 +49,18 @@ class Run:
 class SideBySide:
     """Runs of all samples, which threads make ahead of who asks for them.
 
-    The portable bodies run from the start, what needs to know the fast ones from ``start`` on.
-    Where weights are so many that they are held, sessions come one after the other, when they
-    are asked for.
+    The portable bodies run at once, unless the model ``waits`` to be judged; what needs to
+    know the fast ones from ``start`` on. Where weights are so many that they are held,
+    sessions come one after the other, when they are asked for.
     """
 
     def __init__(
-        self, read: IntegerModel, original: Source, edges: Edges, samples: Samples
+        self,
+        read: IntegerModel,
+        original: Source,
+        edges: Edges,
+        samples: Samples,
+        waits: bool = False,
     ) -> None:
         readers = [node for node in read.graph.nodes if node.op == "QuantizeLinear"]
         self.samples = samples.bounded({node.inputs[0].name for node in readers})
@@ -66,7 +71,10 @@ class SideBySide:
         self._session: Future[Session] | None = None
         if not self._is_held:
             self._session = self._loader.submit(Session, read.model)
-        self._portable = self._ahead(self._portable_runs())
+        self.waits = waits
+        self._portable: Iterator[Tensors] | None = None
+        if not waits:
+            self._portable = self._ahead(self._portable_runs())
         self._runs: Iterator[Run] = iter(())
         self._fast: Mapping[str, str] = {}
 
@@ -99,10 +107,13 @@ class SideBySide:
 
     def start(self, fast: Mapping[str, str]) -> None:
         """Run the rest too; ``fast``: by node, the onnxruntime body that is right to run."""
+        if self._portable is None:
+            self._portable = self._ahead(self._portable_runs())
         self._fast, self._runs = fast, self._ahead(self._file_runs(fast))
 
     def __iter__(self) -> Iterator[tuple[Run, Tensors]]:
         """Each sample, and what the portable bodies give for it. Raises ModelError."""
+        assert self._portable is not None, "not started"
         return zip(self._runs, self._portable, strict=True)
 
     def both_optimized(self, run: Run) -> Sequence[Sequence[Any]]:

@@ -213,8 +213,8 @@ class TensorOptions(RangeOptions, ShapeOptions):
     )
     nodes_to_exclude: Sequence[str] = option(
         (),
-        "Leave nodes in float whose whole name (or that of a tensor they write) matches; may "
-        "be repeated.",
+        "Leave nodes in float whose whole name (or that of a tensor they write) matches, an "
+        "If, Loop or Scan with all that is inside; may be repeated.",
         SELECTION,
         metavar="REGEX",
         kept=partial(_patterns, "nodes_to_exclude"),

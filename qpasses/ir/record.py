@@ -357,6 +357,14 @@ class Record:
         axes = [stacked + order.index(axis) for axis in range(len(order))]
         return np.transpose(values, [*range(stacked), *axes])
 
+    def as_stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """The other way: what lies as ONNX has it as the file has it in tensor ``name``."""
+        order = self.orders.get(name)
+        stacked = 0 if order is None else values.ndim - len(order)
+        if order is None or stacked < 0:
+            return values
+        return np.transpose(values, [*range(stacked), *(stacked + axis for axis in order)])
+
 
 def digest_of(values: NDArray[Any]) -> str:
     """What a record says of stored weights: their bytes, rows first, by SHA-256."""

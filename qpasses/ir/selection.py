@@ -1,13 +1,14 @@
 """Selection: which nodes the user wants left in float, by name or by op type."""
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 import onnx
 
 from opsets.errors import UsageError
+from qpasses.ir.flow import ATTRIBUTES, FLOW, LEAVING
 from qpasses.ir.graph import Graph, Node
 
 
@@ -45,15 +46,16 @@ def select(
 ) -> Selection:
     """Find the nodes of ``graph`` that are excluded, and those of op types not listed.
 
-    A pattern must match the whole name of a node, or of a tensor that it writes; ``known``
-    are the op types that can become integer; None where they were asked for before. Raises
-    UsageError for a pattern or op type that matches nothing.
+    A pattern must match the whole name of a node, or of a tensor that it writes; an If, Loop
+    or Scan so called is left with all that is inside. ``known`` are the op types that can
+    become integer; None where they were asked for before. Raises UsageError for a pattern or
+    op type that matches nothing.
     """
-    selection = Selection()
+    selection, names = Selection(), _names(graph)
     for pattern in nodes_to_exclude:
         wanted = re.compile(pattern)
         matched = [
-            node.name for node in graph.nodes if any(map(wanted.fullmatch, _names(node)))
+            name for name, called in names.items() if any(map(wanted.fullmatch, called))
         ]
         if not matched:
             raise UsageError(_no_match(pattern, graph))
@@ -71,12 +73,33 @@ def select(
     return selection
 
 
-def _names(node: Node) -> list[str]:
-    return [node.name, *(tensor.name for tensor in node.outputs)]
+def _names(graph: Graph) -> dict[str, list[str]]:
+    """By node what it is called: by its name, what it writes, and what it is inside of."""
+    wholes = dict[str, list[str]]()
+    for node in (each for each in graph.nodes if each.op in LEAVING and each.domain == FLOW):
+        whole = wholes.setdefault(node.attrs["of"], [node.attrs["of"]])
+        whole += [tensor.name for tensor in node.outputs]
+    found = {}
+    for node in graph.nodes:
+        found[node.name] = [node.name, *(tensor.name for tensor in node.outputs)]
+        for around in _around(node) if wholes else ():
+            found[node.name] += wholes.get(around, [])
+    return found
+
+
+def _around(node: Node) -> Iterator[str]:
+    """What the nodes may be called that ``node`` is inside of."""
+    inner = node.name
+    if node.domain == FLOW:
+        inner = node.attrs["of"]
+        yield inner
+    parts = inner.split("/")
+    yield from ("/".join(parts[:k]) for k, part in enumerate(parts) if part in ATTRIBUTES)
 
 
 def _no_match(pattern: str, graph: Graph) -> str:
-    names = [node.name for node in graph.nodes]
+    wholes = [node.attrs["of"] for node in graph.nodes if node.domain == FLOW]
+    names = [*dict.fromkeys([*(node.name for node in graph.nodes), *wholes])]
     near = get_close_matches(pattern, names, n=3, cutoff=0.5)
     near = near or [name for name in names if pattern.lower() in name.lower()][:3]
     hint = _hint(near) or " (a regular expression for whole names, as in '/block1/.*')"

@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from qpasses.ir.model_nodes import nested_graphs, nodes_of
+from qpasses.ir.recurrent_nodes import GATES
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -14,7 +15,9 @@ TYPES = ("to", "dtype", "output_dtype", "stash_type")
 """Attributes that name a type of elements."""
 
 
-_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
+_WEIGHTED = frozenset(
+    {"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", *GATES}
+)
 
 
 def half_type(model: onnx.ModelProto) -> str | None:

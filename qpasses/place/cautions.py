@@ -104,6 +104,15 @@ def code_warnings(few_codes: Mapping[str, int], settings: Settings) -> list[str]
     ]
 
 
+def growth_warnings(growing: Mapping[str, int], settings: Settings) -> list[str]:
+    """Which states hold little of what they are at first."""
+    return [
+        f"state {name!r} has {used} of {settings.codes} codes at first: it has the scale of "
+        f"what iterations make of it (--tensor-types {name}=int16 holds both)"
+        for name, used in growing.items()
+    ]
+
+
 def constant_warnings(clipped: Mapping[str, float]) -> list[str]:
     """Which nodes move constants that the range of their result does not hold."""
     return [

@@ -28,6 +28,7 @@ from qpasses.ir.recurrent_nodes import (
 )
 from qpasses.ir.rewriting import Context, States
 from qpasses.place.planning import Plan
+from qpasses.place.ranges import EMPTY, Ranges
 from qpasses.place.tensor_parameters import activation_parameters, cell_parameters
 
 
@@ -47,6 +48,22 @@ def to_observe(chosen: Plan) -> list[str]:
     nodes = recurrent_nodes(chosen)
     outputs = [node.outputs[Y].name for node in nodes]
     return [*outputs, *(cell_of(node) for node in nodes if node.op == "LSTM")]
+
+
+def leave_unseen_cells(chosen: Plan, found: Ranges, context: Context) -> bool:
+    """Exclude each LSTM whose cells have a value in no sample; whether there are any.
+
+    The scale of cells is the node's own: nothing else says it.
+    """
+    unseen = [
+        node
+        for node in recurrent_nodes(chosen)
+        if node.op == "LSTM" and found.methods.get(cell_of(node)) == EMPTY
+    ]
+    for node in unseen:
+        reason = f"no sample gives {cell_of(node)!r}, its cells, a value"
+        context.selection.excluded[node.name] = context.record.declined[node.name] = reason
+    return bool(unseen)
 
 
 def observable(model: onnx.ModelProto, chosen: Plan) -> onnx.ModelProto:

@@ -1,7 +1,7 @@
 """Untaken: what no sample computes, as a branch that none of them takes, stays float."""
 
 from qpasses.ir.flow import FLOW, LEAVING
-from qpasses.ir.graph import Graph
+from qpasses.ir.graph import STORE, Graph
 from qpasses.ir.homes import Region, regions
 from qpasses.ir.interchange import export_spliced
 from qpasses.ir.rewriting import Context
@@ -28,7 +28,8 @@ def leave_untaken(graph: Graph, found: Ranges, context: Context) -> bool:
         if node.domain == FLOW and node.op in LEAVING:
             around += [each for each in untaken if each[-1][0] == node.attrs["of"]]
         where = next((each[-1] for each in around if each in untaken), None)
-        if where is not None and node.name not in context.selection.excluded:
+        is_left = node.op == STORE or node.name in context.selection.excluded
+        if where is not None and not is_left:
             reasons[node.name] = f"no sample runs body {where[1]!r} of {where[0]!r}"
     context.selection.excluded.update(reasons)
     return bool(reasons)

@@ -11,6 +11,7 @@ from opsets.errors import DataError
 from qpasses.checking.bisecting.bisection import Bisection, Tensor
 from qpasses.checking.bisecting.compared_samples import Compared, Comparing, Stored
 from qpasses.checking.bisecting.dump_files import Dump
+from qpasses.checking.bisecting.each_iteration import EachIteration
 from qpasses.checking.bisecting.explained import Case, Explanation, explained
 from qpasses.checking.bisecting.explained_together import Rounded, rules_by_op, rules_of_all
 from qpasses.checking.bisecting.node_sums import joined, sums_of
@@ -66,6 +67,7 @@ class _Found:
     bytes: int = 0
 
     def __post_init__(self) -> None:
+        self.each = EachIteration(self.stored)
         for name in self.stored.names:
             node = self.stored.writers.get(name)
             self.tensors[name] = Tensor(name, "" if node is None else str(node.op))
@@ -103,7 +105,7 @@ class _Found:
                 tensor.remark(text)
             cases = self.cases.setdefault(name, [])
             if len(cases) < KEPT:
-                cases.append(Case({**compared.expected, **compared.found}, expected, found))
+                cases.append(_case(name, compared))
 
     def _blame_dumps(self, name: str, compared: Compared) -> None:
         """``name`` is exact though what it is made from is not, as it was dumped."""
@@ -154,10 +156,14 @@ class _Found:
         cases = self.cases[tensor.name]
         if node is None or not _are_known(node, cases[0].values):
             return None
+        turns = self.each.cases(node, cases)
+        if turns is None:
+            tensor.remark("its iterations do not lie stacked: what explains it is not asked")
+            return None
         if len(tensor.nodes) > 1:
             before = ", ".join(map(repr, tensor.nodes[:-1]))
             tensor.remark(f"if {before} are right, of which nothing was dumped")
-        return explained(node, self.stored.read.record.nodes.get(node.name), cases)
+        return explained(node, self.stored.read.record.nodes.get(node.name), turns)
 
     def _rounded(self) -> list[Rounded]:
         """The nodes whose sums are known, with all around them, in the samples kept."""
@@ -172,19 +178,23 @@ class _Found:
                 or name not in self.known
             ):
                 continue
-            values = [{**each.expected, **each.found} for each in self.kept]
-            if not _are_known(node, values[0]):
+            turns = self.each.cases(node, [_case(name, each) for each in self.kept])
+            if not turns or not _are_known(node, turns[0].values):
                 continue
-            sums = [sums_of(node, entry, each) for each in values]
+            sums = [sums_of(node, entry, each.values) for each in turns]
             known = [each for each in sums if each is not None]
             if len(known) < len(sums):
                 continue
-            found = [each.found[name].ravel() for each in self.kept]
-            expected = [each.expected[name].ravel() for each in self.kept]
-            codes = np.concatenate(found)
-            differs = not np.array_equal(codes, np.concatenate(expected))
+            codes = np.concatenate([each.found.ravel() for each in turns])
+            expected = np.concatenate([each.expected.ravel() for each in turns])
+            differs = not np.array_equal(codes, expected)
             made.append(Rounded(tensor.op, joined(known), codes, differs))
         return made
+
+
+def _case(name: str, compared: Compared) -> Case:
+    values = {**compared.expected, **compared.found}
+    return Case(values, compared.expected[name], compared.found[name])
 
 
 def _are_known(node: Node, values: Stored) -> bool:

@@ -52,7 +52,9 @@ class Comparing:
             started = self._started(dumped)
         given = {} if feed is None else {n: tensors(feed)[n] for n in stored.inputs}
         wanted = [name for name in stored.writers if name not in started]
-        exact = {**self._run((), wanted, feed, started, sample), **started, **given}
+        ran = self._run((), [*wanted, *stored.control], feed, started, sample)
+        turns = {name: ran[name] for name in stored.control}
+        exact = {**ran, **started, **given}
         found, notes, problems = dict[str, NDArray[Any]](), dict[str, str](), dict[str, str]()
         for name in (each for each in stored.names if each in dumped.places):
             try:
@@ -63,7 +65,8 @@ class Comparing:
             found[name] = read.values
             if read.note:
                 notes[name] = read.note
-        expected = {**self._run([*found], wanted, feed, found, sample), **started, **given}
+        known = {**found, **turns}
+        expected = {**self._run([*known], wanted, feed, known, sample), **started, **given}
         return Compared(sample, found, exact, expected, notes, problems)
 
     def _read(self, dumped: DumpedSample, name: str, exact: NDArray[Any]) -> Reading:

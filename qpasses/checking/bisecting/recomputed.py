@@ -1,6 +1,9 @@
-"""Recomputing: every node of an integer model, from tensors that are given to it."""
+"""Recomputing: every node of an integer model, from tensors that are given to it.
 
-from collections.abc import Collection, Mapping, Sequence
+Branches are taken, and loops turn, as in the exact run, whose conditions are given too.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +14,12 @@ from onnx import helper
 from calibration.inputs import Feed
 from calibration.large_weights import names_read
 from calibration.pieces import loaded
+from qpasses.checking.bisecting.given_tensors import MADE, read_given
 from qpasses.checking.bisecting.stored_tensors import StoredTensors
 from qpasses.emit.overloads import with_bodies
 
 Stored = Mapping[str, NDArray[Any]]
 """Stored integers by tensor, their axes as ONNX has them."""
-
-_MADE = ".recomputed"
-"""What nodes write where their tensor is given."""
 
 
 class Recomputed:
@@ -33,12 +34,14 @@ class Recomputed:
     ) -> None:
         read = stored.read
         self._record, self._wanted = read.record, wanted
+        self._types = {name: stored.element_type(name) for name in {*given, *wanted}}
         model = with_bodies(read.model, "portable", (read.graph, read.record))
-        self._names = [f"{name}{_MADE}" if name in given else name for name in wanted]
-        _read_given(model, {name: stored.meaning(name).dtype for name in given})
-        _give(model, dict(zip(self._names, wanted, strict=True)), stored)
-        self.needed = _prune(model)
-        self._given = [name for name in given if name in self.needed]
+        self._names = [f"{name}{MADE}" if name in given else name for name in wanted]
+        inputs = read_given(model, {name: self._types[name] for name in given})
+        _give(model, dict(zip(self._names, wanted, strict=True)), self._types)
+        left = {*_prune(model)}
+        self._given = {name: each for name, each in inputs.items() if each.name in left}
+        self.needed = left - {each.name for each in inputs.values()} | self._given.keys()
         self._session = loaded(model, optimize=False) if wanted else None
 
     def run(self, feed: Feed, given: Stored, sample: str) -> Stored:
@@ -46,10 +49,11 @@ class Recomputed:
         if self._session is None:
             return {}
         inputs: dict[str, Any] = {n: each for n, each in feed.items() if n in self.needed}
-        for name in self._given:
-            order = self._record.orders.get(name)
-            values = given[name] if order is None else np.transpose(given[name], order)
-            inputs[name] = np.ascontiguousarray(values)
+        for name, each in self._given.items():
+            values = self._record.as_stored(name, given[name])
+            inputs[each.name] = np.ascontiguousarray(
+                values.ravel() if each.is_flat else values
+            )
         found = self._session.run(self._names, inputs, sample)
         return {
             name: self._record.as_onnx(name, values)
@@ -57,32 +61,12 @@ class Recomputed:
         }
 
 
-def _read_given(model: onnx.ModelProto, types: Mapping[str, str]) -> None:
-    """Let tensors come from outside; who wrote them writes another one."""
-    graph = model.graph
-    inputs = {value.name for value in graph.input}
-    for node in graph.node:
-        node.output[:] = [f"{name}{_MADE}" if name in types else name for name in node.output]
-    graph.input.extend(
-        helper.make_tensor_value_info(name, _element_type(dtype), None)
-        for name, dtype in types.items()
-        if name not in inputs
-    )
-    others = [value for value in graph.value_info if value.name not in types]
-    del graph.value_info[:]
-    graph.value_info.extend(others)
-
-
-def _give(model: onnx.ModelProto, names: Mapping[str, str], stored: StoredTensors) -> None:
+def _give(model: onnx.ModelProto, names: Mapping[str, str], types: Mapping[str, int]) -> None:
     del model.graph.output[:]
     model.graph.output.extend(
-        helper.make_tensor_value_info(name, _element_type(stored.meaning(tensor).dtype), None)
+        helper.make_tensor_value_info(name, types[tensor], None)
         for name, tensor in names.items()
     )
-
-
-def _element_type(dtype: str) -> int:
-    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 def _prune(model: onnx.ModelProto) -> Collection[str]:
@@ -90,7 +74,7 @@ def _prune(model: onnx.ModelProto) -> Collection[str]:
     graph, kept = model.graph, []
     wanted = {value.name for value in graph.output}
     for node in reversed(graph.node):
-        if wanted.intersection(node.output):
+        if wanted.intersection(_written(node)):
             kept.append(node)
             wanted.update(names_read([node]))
     nodes = [*reversed(kept)]
@@ -101,3 +85,12 @@ def _prune(model: onnx.ModelProto) -> Collection[str]:
     graph.input.extend(inputs)
     constants = {tensor.name for tensor in graph.initializer}
     return {value.name for value in inputs} - constants
+
+
+def _written(node: onnx.NodeProto) -> Iterator[str]:
+    """What ``node`` writes, in its bodies too."""
+    yield from node.output
+    for body in (each.g for each in node.attribute if each.HasField("g")):
+        yield from (value.name for value in body.input)
+        for inner in body.node:
+            yield from _written(inner)

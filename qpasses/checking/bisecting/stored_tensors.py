@@ -4,6 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from onnx import TensorProto, helper
+
+from qpasses.ir.flow import BEGUN, CARRIED_OUT, COLLECTED, FLOW, JOINED
 from qpasses.ir.graph import Node, Tensor, constant, producer
 from qpasses.ir.record import AnyQuantization
 from qpasses.load.integer_model import IntegerModel
@@ -48,6 +52,26 @@ class StoredTensors:
         """What its codes mean."""
         return self.read.record.tensors[name]
 
+    def element_type(self, name: str) -> int:
+        """ONNX's number for its codes, or for a condition."""
+        if name in self.control:
+            return self.control[name]
+        return int(helper.np_dtype_to_tensor_dtype(np.dtype(self.meaning(name).dtype)))
+
+    @cached_property
+    def control(self) -> Mapping[str, int]:
+        """What tells which branches run and how often loops turn, where nodes compute it.
+
+        With the types of elements.
+        """
+        found = dict[str, int]()
+        for node in (each for each in self.read.graph.nodes if each.domain == FLOW):
+            for tensor, kind in zip(*_control(node), strict=False):
+                before = producer(tensor)
+                if _varies(tensor) and before is not None and before.op != BEGUN:
+                    found[tensor.name] = kind
+        return found
+
     def between(self, name: str, known: Collection[str]) -> tuple[list[str], list[str]]:
         """The nodes that make ``name``, in order, and of what: of ``known``, or of inputs."""
         nodes, starts = dict[str, Node](), dict[str, None]()
@@ -69,6 +93,16 @@ class StoredTensors:
 
 def _varies(tensor: Tensor) -> bool:
     return bool(tensor.name) and constant(tensor) is None
+
+
+def _control(node: Node) -> tuple[Sequence[Tensor], Sequence[int]]:
+    """What a node of domain FLOW reads that is no value, and its types."""
+    if node.op == BEGUN:
+        return node.inputs, [TensorProto.INT64, TensorProto.BOOL]
+    if node.op == JOINED:
+        return node.inputs[:1], [TensorProto.BOOL]
+    ends = {CARRIED_OUT: node.inputs[2:], COLLECTED: node.inputs[1:]}
+    return ends.get(node.op, []), [TensorProto.BOOL]
 
 
 def _starts(node: Node) -> bool:

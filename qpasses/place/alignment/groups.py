@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Range
+from qpasses.ir.flow import CARRIED
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
 from qpasses.ir.moving import count_moved, moved, moves, results, tells_places
 from qpasses.ir.patterns import data_inputs, value_of
@@ -21,7 +22,8 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
 
     So a Pad with minus infinity before a MaxPool, which never leaves the MaxPool, is no range.
     What a Relu or Clip writes always matters: its width decides whether it shares a scale.
-    What is joined with others does too: it may be much narrower than they are.
+    What is joined with others does too: it may be much narrower than they are. So may be what
+    a state is at first.
     """
     clamped = {y for _, y in chosen.clamps}
     return [
@@ -31,6 +33,7 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
         or _is_state(tensor)
+        or any(reader.op == CARRIED for reader in tensor.outputs)
         or not all(is_moved_by(graph, chosen, reader) for reader in tensor.outputs)
     ]
 
