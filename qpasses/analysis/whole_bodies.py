@@ -32,11 +32,15 @@ def with_bodies_whole(found: Cut, pair: Pair, is_rounded: bool) -> Cut:
     homes = regions(export_spliced(pair.integer))
     inner = {real: each for real, each in found.stored.items() if homes.get(each.name)}
     narrow = {name: how for name, how in found.narrow.items() if homes.get(name)}
-    for real, each in inner.items():
-        _round(flat.graph, each.written, real, each.how, is_rounded)
-    for name, how in narrow.items():
-        wide = given_name(pair.meanings[name].real)
-        _round(flat.graph, wide, name, how, is_rounded)
+    read = {*names_read(flat.graph.node), *(value.name for value in flat.graph.output)}
+    rounded = [(each.written, real, each.how) for real, each in inner.items()]
+    rounded += [
+        (given_name(pair.meanings[name].real), name, how) for name, how in narrow.items()
+    ]
+    for source, name, how in reversed(rounded):
+        if given_name(name) in read:  # what nobody reads would stand around the bodies
+            _round(flat.graph, source, name, how, is_rounded)
+            read.add(source)
     _leave_out(flat.graph, [real for real, each in inner.items() if each.written != real])
     return replace(
         found,
