@@ -22,6 +22,12 @@ from opsets.lstm_tables import (
 )
 from opsets.multipliers import Pair
 
+NEAREST = "nearest"
+"""What targets say that have none of these kernels."""
+
+KERNEL_ROUNDING = "tflite_double"
+"""How targets with these kernels round."""
+
 GATE_STEP = 2.0**GATE_POWER
 """The step of sums of gates."""
 

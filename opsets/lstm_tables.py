@@ -36,8 +36,8 @@ def _by_words(levels: Int64) -> Table:
 
 @cache
 def _knots() -> Int64:
-    """sigmoid(k / 24) in steps of 2**-16, the nearest to what lies half as high above it as the
-    curve above its chord there: -sigmoid'' / 24**2 / 16. The last one is 65535.
+    """sigmoid(k / 24) in steps of 2**-16, the nearest to what lies half as far above it as the
+    curve lies above its chord there, -sigmoid'' / 24**2 / 16. The last one is 65535.
     """
     s = 1 / (1 + np.exp(-np.arange(256) / 24))
     bend = s * (1 - s) * (1 - 2 * s) / 24**2

@@ -189,7 +189,9 @@ def _statements(
     form: _Form = _USUAL,
 ) -> Fragment:
     """All statements of a body."""
-    step = joined(_step(by, rounding, is_portable, form), carried(("h", "c"), "padding", ending))
+    step = joined(
+        _step(by, rounding, is_portable, form), carried(("h", "c"), "padding", ending)
+    )
     states = [
         State("h", "next_h", "first_h", "last_h"),
         State("c", "next_c", "first_c", "last_c"),

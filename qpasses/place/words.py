@@ -192,7 +192,7 @@ class _Able:
             is_able = _takes_words(nodes, settings)
             self._looked_up[end.name] = is_able
             (self._tables if is_able else self._others).update(map(id, nodes))
-        self._divisors = dict[str, Node]()
+        self._divisors, self._inside = dict[str, Node](), frozenset(words_inside(chosen))
         for node in chosen.computing:  # with what makes its divisor
             if node.op == "Div" and node.inputs[1].name not in chosen.tensors:
                 inner, source = made_of(node.inputs[1], (), chosen.tensors)
@@ -205,6 +205,8 @@ class _Able:
         """Why what writes ``tensor`` writes no 16 bits, or nothing."""
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
+            return ""
+        if tensor.name in self._inside:
             return ""
         is_able = self._looked_up.get(tensor.name, self.takes(node)) or (
             id(node) in self._computing and node.op in self._writing

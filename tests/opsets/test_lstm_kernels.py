@@ -30,7 +30,7 @@ def test_plain_loops_give_what_interpreters_give(kernel, resolver, wide, loud):
         x, time_major = any_codes(rng, lstm, steps, batch), bool(rng.random() < 0.7)
         expected.append(run(lstm, x.tolist(), kernel))
         fed = x if time_major else np.ascontiguousarray(x.swapaxes(0, 1))
-        files.append((WholeFile(written(lstm, steps, batch, time_major=time_major), [fed])))
+        files.append(WholeFile(written(lstm, steps, batch, time_major=time_major), [fed]))
     for (found,), wanted, file in zip(
         interpreted(files, resolver), expected, files, strict=True
     ):

@@ -47,7 +47,9 @@ def test_plain_products_by_powers_of_two_are_doubling_products_by_the_largest_nu
     rng = np.random.default_rng(0)
     both = np.concatenate([both, rng.integers(-(2**30) + 1, 2**30, 10000)])
     for power in LSTM_FORMS["litert"].powers:
-        for bits, pair in zip((15, 30 + power), LSTM_FORMS["litert"].cells(power), strict=True):
+        for bits, pair in zip(
+            (15, 30 + power), LSTM_FORMS["litert"].cells(power), strict=True
+        ):
             expected = [plain.divided_by_power(each, bits) for each in both.tolist()]
             found = requantize(both, *pair, "tflite_double")
             np.testing.assert_array_equal(found, expected)

@@ -51,9 +51,7 @@ def written(lstm: Lstm, steps: int, batch: int, *, time_major: bool = True) -> b
     places.append(add("c", (batch, hidden), "i16", meaning=cell, is_kept=True))
     places += [-1] * 4
     y = add("y", (*lead, hidden), element, meaning=h)
-    between = [
-        add(f"between_{k}", (0,), "i16", meaning=Scales((2.0**-12,))) for k in range(4)
-    ]
+    between = [add(f"between_{k}", (0,), "i16", meaning=Scales((2.0**-12,))) for k in range(4)]
     between.append(add("between_4", (0,), element, meaning=h))
     operator = FileOperator(
         *("UNIDIRECTIONAL_SEQUENCE_LSTM", 3, places, [y]),

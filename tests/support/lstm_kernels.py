@@ -35,7 +35,8 @@ class Gate:
 @dataclass(frozen=True)
 class Lstm:
     """What an operator has: gates by letter, scales and zero points of what it reads and
-    gives, the power of two of its cells, and the largest cell; ``wide``: 16 bits in and out.
+    gives, the power of two of its cells, and the largest cell; ``wide``: 16 bits in and out,
+    ``unsigned``: codes of 8 bits from 0 on.
     """
 
     gates: dict[str, Gate]
@@ -46,6 +47,7 @@ class Lstm:
     cell_power: int
     clip: int
     wide: bool = False
+    unsigned: bool = False
 
 
 def float32(value: float) -> float:
@@ -112,10 +114,8 @@ def sigmoid_steps() -> Sequence[int]:
 
 def by_steps(value: int, left: int, is_tanh: bool) -> int:
     """Sigmoid, or Tanh, of value * 2**left in steps of 2**-12: 15 bits behind the point."""
-    if left >= 0:
-        value = 3 * value << left
-    else:
-        value = (3 * value + (1 << -left - 1)) >> -left
+    half = 1 << -left - 1 if left < 0 else 0
+    value = (3 * value << max(left, 0)) + half >> max(-left, 0)
     size, bits = abs(value), 8 if is_tanh else 9
     place = size >> bits
     if place >= 255:
@@ -265,6 +265,7 @@ class _Numbers:
             cell = self.cell(gates["f"][k] * old, gates["i"][k] * gates["g"][k])
             level = times(gates["o"][k] * self.function(cell, True, power), self.shown)
             ends = (-32768, 32767) if lstm.wide else (-128, 127)
+            ends = (0, 255) if lstm.unsigned else ends
             new_c.append(cell)
             new_h.append(clamp(level + lstm.h_zero, *ends))
         return new_h, new_c

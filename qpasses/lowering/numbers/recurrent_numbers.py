@@ -1,7 +1,7 @@
 """Recurrent nets: tables of their activations, multipliers and shifts of their sums."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, log2
 from typing import Any
@@ -126,11 +126,13 @@ class Numbers:
     """The constants of a node behind x_zero, before the ends of y, by name in order.
 
     ``shared``: those that nodes with equal ones share. ``step``: of the sums of gates.
+    ``attributes``: of the node.
     """
 
     own: Mapping[str, NDArray[Any]]
     shared: frozenset[str]
     step: Fraction
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def lstm_numbers(
