@@ -178,12 +178,34 @@ class TfliteOperations(Operations):
         if key in self._made:
             return self._made[key]
         value = self._new(shape, element, meaning)
-        places = [place_of(each) for each in inputs]
-        made = FileOperator(name, version, places, [place_of(value)], options, numbers)
-        self.operators.append(made)
-        self.counts[name] = self.counts.get(name, 0) + 1
+        self.append(name, version, inputs, value, options, numbers)
         self._made[key] = value
         return value
+
+    def append(
+        self,
+        name: str,
+        version: int,
+        inputs: Sequence[Value | None],
+        value: Value,
+        options: str,
+        numbers: Mapping[str, Any],
+        between: Sequence[Value] = (),
+    ) -> None:
+        """One that gives ``value``; ``between``: what it computes on the way."""
+        places = [-1 if each is None else place_of(each) for each in inputs]
+        ends = [*map(place_of, between)]
+        made = FileOperator(name, version, places, [place_of(value)], options, numbers, ends)
+        self.operators.append(made)
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def fresh(
+        self, shape: Sequence[int], element: str, meaning: Scales, *, is_kept: bool = False
+    ) -> Value:
+        """A tensor that no operator writes yet, of sizes that may be 0; or a variable."""
+        tensor = FileTensor("", tuple(shape), element, None, meaning, is_kept)
+        self.tensors.append(tensor)
+        return Value(f"%{len(self.tensors) - 1}", tensor.shape, element)
 
     def add(
         self,
