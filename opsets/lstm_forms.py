@@ -26,7 +26,7 @@ NEAREST = "nearest"
 """What targets say that have none of these kernels."""
 
 KERNEL_ROUNDING = "tflite_double"
-"""How targets with these kernels round."""
+"""How targets round whose LSTM is one of these kernels; with others it stays in float."""
 
 GATE_STEP = 2.0**GATE_POWER
 """The step of sums of gates."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from opsets.errors import UsageError
 from opsets.fixed_point import ROUNDINGS, Int64
 from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
-from opsets.lstm_forms import KERNEL_ROUNDING, LSTM_FORMS, NEAREST
+from opsets.lstm_forms import LSTM_FORMS, NEAREST
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
 from opsets.scales import SCALES
@@ -125,11 +125,6 @@ class Target:
                 self._check_known(name, forms)
         if self.word_rounding is not None and self.word_multiplier is None:
             raise UsageError("word_rounding is given without word_multiplier")
-        if self.lstm != NEAREST and self.rounding != KERNEL_ROUNDING:
-            raise UsageError(
-                f"lstm = {self.lstm!r} needs rounding = {KERNEL_ROUNDING!r}, got "
-                f"{self.rounding!r}"
-            )
         self._check_byte_ops()
         self._check_whole("accumulator_bits", range(16, 65))
         for name in ("fast_kernels", "tables", "word_tables"):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from opsets.activations import Activation, read
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import LAST_STEP
 from opsets.word_products import LARGEST, furthest
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
@@ -29,6 +30,7 @@ from qpasses.evidence.real_activations import (
     table_error,
     variation,
 )
+from qpasses.evidence.saturating_gates import lost_by_saturation
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization, Record
 from qpasses.ir.runtime import run_op
@@ -156,13 +158,15 @@ class _Step:
         found = record.tensors[node.outputs[-1].name]
         assert isinstance(found, Quantization), node.name
         self.cell = Fraction(found.scale)
+        roundings = node.attrs["rounding"], node.attrs.get("product_rounding")
+        self.rounded = 0.75 if {*roundings} & {*LAST_STEP} else 0.5
         self.of_x = self._sums("w", "x", [self.x * each / self.unit for each in self.w])
         self.of_h = self._sums("r", "h", [self.y * each / self.unit for each in self.r])
 
     @property
     def sums(self) -> float:
         """By how many of their steps sums are off at most: two roundings, two multipliers."""
-        return 1.0 + self.of_x + self.of_h
+        return 2 * self.rounded + self.of_x + self.of_h
 
     def _sums(self, matrix: str, side: str, scales: Sequence[Fraction]) -> float:
         weights = self.given[matrix]
@@ -186,7 +190,7 @@ class _Step:
         self, name: str, exact: Fraction, reach: int, place: int | None = None
     ) -> float:
         """By how much an integer up to ``reach`` is off that is scaled and rounded."""
-        return 0.5 + float(reach * abs(self.pair(name, place) - exact))
+        return self.rounded + float(reach * abs(self.pair(name, place) - exact))
 
     def gate(self, name: str, place: int, step: Fraction | None = None) -> _Gate:
         """The table ``name`` of an activation."""
@@ -216,13 +220,14 @@ def _lstm(step: _Step) -> float:
     hole = float(holes.max(initial=0))
     sums = step.sums + (1.0 if hole else 0.0)
     cell = float(step.cell)
-    off_f, off_g = f.off(sums), g.off(sums)
+    lost = lost_by_saturation(step.given, step.unit)
+    off_f, off_g = f.off(sums) + lost, g.off(sums) + lost
     kept = step.scaled("c", f.step, f.entry * _WORD, 0)
     new = step.scaled("c", f.step * g.step / step.cell, f.entry * g.entry, 1)
     off_c = (
         cell * (_WORD * off_f + kept + new) + off_f * g.size + off_g * f.size + off_f * off_g
     )
-    off_o = f.off(sums + hole * off_c / cell)
+    off_o = f.off(sums + hole * off_c / cell) + lost
     off_h = h.off(off_c / cell)
     shown = step.scaled("y", f.step * h.step / step.y, f.entry * h.entry) - 0.5
     off = off_o * h.size + off_h * f.size + off_o * off_h + shown * float(step.y)

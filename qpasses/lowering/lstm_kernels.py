@@ -1,6 +1,6 @@
 """LSTM kernels: which recurrent nodes a target that has one takes, and why no others."""
 
-from opsets.lstm_forms import NEAREST
+from opsets.lstm_forms import KERNEL_ROUNDING, NEAREST
 from opsets.target import Target
 from qpasses.ir.graph import Node
 from qpasses.ir.patterns import real_value_of
@@ -16,7 +16,9 @@ def has_kernel(node: Node, target: Target) -> bool:
 def recurrent_objection(node: Node, target: Target) -> str:
     """Why a recurrent node stays in float with this target, or nothing."""
     reason = "has no form of recurrent nets"
-    if has_kernel(node, target):
+    if has_kernel(node, target) and target.rounding != KERNEL_ROUNDING:
+        reason = f"rounds {target.rounding}, its kernel of LSTM {KERNEL_ROUNDING}"
+    elif has_kernel(node, target):
         reason = _what_no_kernel_has(node)
     elif takes_recurrent(target):
         return ""

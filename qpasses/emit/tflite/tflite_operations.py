@@ -147,8 +147,7 @@ class TfliteOperations(Operations):
     def _new(self, shape: Sequence[int], element: str, meaning: Scales | None = None) -> Value:
         if 0 in shape:
             raise RefusedError("a tensor without elements")
-        self.tensors.append(FileTensor("", tuple(map(int, shape)), element, None, meaning))
-        return Value(f"%{len(self.tensors) - 1}", tuple(map(int, shape)), element)
+        return self.fresh([*map(int, shape)], element, meaning)
 
     def operator(
         self,
@@ -193,19 +192,17 @@ class TfliteOperations(Operations):
         between: Sequence[Value] = (),
     ) -> None:
         """One that gives ``value``; ``between``: what it computes on the way."""
-        places = [-1 if each is None else place_of(each) for each in inputs]
-        ends = [*map(place_of, between)]
-        made = FileOperator(name, version, places, [place_of(value)], options, numbers, ends)
-        self.operators.append(made)
+        read = [-1 if each is None else place_of(each) for each in inputs]
+        ends = [place_of(value)], options, numbers, [*map(place_of, between)]
+        self.operators.append(FileOperator(name, version, read, *ends))
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def fresh(
-        self, shape: Sequence[int], element: str, meaning: Scales, *, is_kept: bool = False
+        self, shape: Sequence[int], element: str, meaning: Scales | None, is_kept: bool = False
     ) -> Value:
         """A tensor that no operator writes yet, of sizes that may be 0; or a variable."""
-        tensor = FileTensor("", tuple(shape), element, None, meaning, is_kept)
-        self.tensors.append(tensor)
-        return Value(f"%{len(self.tensors) - 1}", tensor.shape, element)
+        self.tensors.append(FileTensor("", tuple(shape), element, None, meaning, is_kept))
+        return Value(f"%{len(self.tensors) - 1}", tuple(shape), element)
 
     def add(
         self,

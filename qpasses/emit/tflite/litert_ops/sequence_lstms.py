@@ -146,7 +146,7 @@ def _reach(given: Given, weights: str) -> NDArray[np.int64]:
 
 def _compare(to: TfliteLowering, given: Given, name: str, theirs: Sequence[Pair]) -> None:
     ours = np.stack([given[f"{name}_{part}"].reshape(-1) for part in ("multiplier", "shift")])
-    unlike = (ours.T != np.array(theirs, np.int64)).any(axis=1)
+    unlike = (np.array(theirs, np.int64) != ours.T).any(axis=1)
     if unlike.any():
         at = int(unlike.argmax())
         raise UnlikeRuntimeError(tuple(ours[:, at].tolist()), theirs[at], to.runtime)
