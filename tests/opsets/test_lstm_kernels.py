@@ -1,8 +1,14 @@
 """The published LSTM kernels in plain loops against the interpreters of TFLite."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from opsets.lstm_forms import LSTM_FORMS
+from opsets.qpasses_v1 import OPS
+from opsets.recurrence import WHOLE
 from tests.support.litert import WholeFile, float32, interpreted, needs_litert, needs_tflm
 from tests.support.lstm_files import any_codes, any_lstm, written
 from tests.support.lstm_kernels import Gate, Lstm, run
@@ -70,3 +76,73 @@ def test_scales_are_multiplied_in_double_by_one_and_in_float32_by_the_other(
             expected.append(ours)
     found = [each.tolist() for (each,) in interpreted(files, resolver)]
     assert found == expected
+
+
+# CMSIS-NN's own vectors: tests/opsets/write_cmsis_nn_lstm.py
+
+
+VECTORS = json.loads(Path(__file__).with_name("cmsis_nn_lstm.json").read_text("utf-8"))
+
+ORDER = "input", "output", "forget", "cell"
+"""Gates as columns of the op are."""
+
+
+def node_of(case, is_wide):
+    """Inputs and attributes of an IntLstm with the multipliers and tables of a case."""
+    hidden, steps = case["hidden_size"], case["time_steps"]
+    dtype = np.dtype(np.int16 if is_wide else np.int8)
+    limits, form = np.iinfo(dtype), LSTM_FORMS["cmsis"]
+
+    def columns(part):
+        gates = [np.reshape(case[f"{gate}_gate_{part}"], (hidden, -1)) for gate in ORDER]
+        return np.concatenate(gates).T.astype(np.int8)
+
+    def pairs(names):
+        found = [
+            pair_of(case[f"{each}_multiplier"], case[f"{each}_shift"], is_wide)
+            for each in names
+        ]
+        return [np.array(each, np.int32) for each in zip(*found, strict=True)]
+
+    def rows(part):
+        return [np.repeat(n, hidden) for n in pairs([f"{g}_gate_{part}" for g in ORDER])]
+
+    # the cell and the output are requantized with all bits of their multipliers
+    cells = [(case[f"{n}_to_cell_multiplier"], 31 - case[f"{n}_to_cell_shift"]) for n in FI]
+    c_pairs = [np.array(each, np.int32) for each in zip(*cells, strict=True)]
+    zero = np.array(case["output_zero_point"], dtype)
+    inputs = [
+        np.reshape(case["input_tensor"], (steps, 1, -1)).astype(dtype),
+        *(zero.reshape(1, 1, 1), np.zeros((1, 1, 1), np.int16), np.array([WHOLE], np.int32)),
+        np.array(-case["input_zero_point"], dtype),
+        *(columns("input_weights"), columns("hidden_weights")),
+        np.concatenate([case[f"{gate}_gate_bias"] for gate in ORDER]).astype(np.int32),
+        *(*rows("input"), *rows("hidden")),
+        *(np.zeros(3 * hidden, np.int32), np.ones(3 * hidden, np.int32)),
+        *(form.sigmoid(), form.tanh(-12), form.tanh(case["cell_scale_power"])),
+        *(*c_pairs, np.array(-case["cell_clip"], np.int16)),
+        np.array(case["cell_clip"], np.int16),
+        np.array(case["output_multiplier"], np.int32),
+        np.array(31 - case["output_shift"], np.int32),
+        *(zero, np.array(limits.min, dtype), np.array(limits.max, dtype)),
+    ]
+    attributes = {"rounding": "half_up" if is_wide else "tflite_double"}
+    return inputs, attributes | ({"product_rounding": "tflite_double"} if is_wide else {})
+
+
+FI = "forget", "input"
+
+
+def pair_of(multiplier, left, is_wide):
+    """On a node; sums of words have 15 bits of a multiplier."""
+    if not is_wide:
+        return multiplier, 31 - left
+    return (multiplier + (1 << 15)) >> 16, 15 - left
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_of_cmsis_nn_are_reproduced_by_the_op(name):
+    case = VECTORS[name]
+    inputs, attributes = node_of(case, name.endswith("s16"))
+    y, _, _ = OPS["IntLstm"].reference(*inputs, **attributes)
+    np.testing.assert_array_equal(y.reshape(-1), case["output"])
