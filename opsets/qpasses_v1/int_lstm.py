@@ -10,7 +10,7 @@ from opsets.attribute_kinds import TWICE, Integer, Text
 from opsets.declaration import Constant, Constraint, Data, Scaling, Shift, ends
 from opsets.fragments import Fragment, fragment, joined
 from opsets.loops import State, loop
-from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.op import Attributes, Body, Constants, Guard, Op, all_of
 from opsets.portable import portable_overload, rounds
 from opsets.recurrence import (
     PLACES,
@@ -93,10 +93,18 @@ class _Form:
     products: NodeRounding | None = None
     saturates: bool = False
 
-    def takes(self, _constants: Constants, attributes: Attributes) -> bool:
+    @property
+    def guard(self) -> Guard:
         """Whether a node has this form."""
-        given = attributes.get("product_rounding"), attributes.get("saturates_state")
-        return given == (self.products, int(self.saturates) or None)
+
+        def takes(_constants: Constants, attributes: Attributes) -> bool:
+            given = attributes.get("product_rounding"), attributes.get("saturates_state")
+            return given == (self.products, int(self.saturates) or None)
+
+        named = [f"product_rounding is {self.products}"] * bool(self.products)
+        named += ["saturates_state is 1"] * self.saturates
+        takes.__doc__ = f"Whether {' and '.join(named) or 'sums and products round alike'}."
+        return takes
 
     @property
     def name(self) -> str:
@@ -231,7 +239,7 @@ def _bodies_of_others() -> list[Body]:
             portable_overload(rounding).replace("portable", f"portable{form.name}", 1),
             "portable",
             _statements(INTEGER, rounding, True, True, form),
-            all_of(rounds(rounding), form.takes),
+            all_of(rounds(rounding), form.guard),
         )
         for form in _OTHERS
         for rounding in NODE_ROUNDINGS
@@ -364,7 +372,7 @@ INT_LSTM = Op(
     },
     reference=reference,
     bodies=[
-        *bodies(_statements, _is_exact_in_double, _USUAL.takes),
+        *bodies(_statements, _is_exact_in_double, _USUAL.guard),
         *_bodies_of_others(),
     ],
     evidence="bounded",
