@@ -31,7 +31,8 @@ KERNELS = [
 def test_plain_loops_give_what_interpreters_give(kernel, resolver, wide, loud):
     rng, files, expected = np.random.default_rng(int(10 * loud)), [], []
     for _ in range(COUNT):
-        lstm = any_lstm(rng, wide=wide, loud=loud)
+        powers = LSTM_FORMS[kernel].powers
+        lstm = any_lstm(rng, wide=wide, loud=loud, powers=powers)
         steps, batch = int(rng.integers(1, 7)), int(rng.integers(1, 3))
         x, time_major = any_codes(rng, lstm, steps, batch), bool(rng.random() < 0.7)
         expected.append(run(lstm, x.tolist(), kernel))

@@ -69,8 +69,14 @@ def written(lstm: Lstm, steps: int, batch: int, *, time_major: bool = True) -> b
 _KINDS = {"int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
 
 
-def any_lstm(rng: np.random.Generator, *, wide: bool = False, loud: float = 1.0) -> Lstm:
-    """A random one; ``loud``: how far its sums of gates reach, about."""
+def any_lstm(
+    rng: np.random.Generator,
+    *,
+    wide: bool = False,
+    loud: float = 1.0,
+    powers: Sequence[int] = range(-15, -8),
+) -> Lstm:
+    """A random one; ``loud``: how far its sums of gates reach, about; ``powers``: of cells."""
     width, hidden = (int(rng.integers(1, 9)) for _ in range(2))
     x_scale = float32((10 ** rng.uniform(-2.5, -1)) / (256 if wide else 1))
     h_scale = float32(rng.uniform(0.5, 2.5) / (65535 if wide else 255))
@@ -86,7 +92,7 @@ def any_lstm(rng: np.random.Generator, *, wide: bool = False, loud: float = 1.0)
         most = int(min(4 / (w_scale * x_scale), 2**30))
         bias = rng.integers(-most, most + 1, hidden).tolist()
         gates[name] = Gate(w, r, bias, w_scale, r_scale)
-    power = int(rng.integers(-15, -8))
+    power = int(rng.choice(powers))
     clip = 32767 if rng.random() < 0.8 else int(rng.integers(1, 32768))
     return Lstm(gates, x_scale, codes[0], h_scale, codes[1], power, clip, wide)
 
