@@ -17,7 +17,7 @@ from qpasses.ir.graph import Graph, Node, Tensor, constant, producer
 from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent_nodes import GATES, states_of
+from qpasses.ir.recurrent_nodes import GATES, INITIAL_C, states_of
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
@@ -345,8 +345,13 @@ def narrowed_edges(
         for index, tensor in enumerate(node.inputs)
         if tensor.name in narrow
         and (id(tensor), id(node)) not in chosen.inner
+        and _CELLS.get(node.op) != index
         and not takes(node, tensor.name)
     ]
+
+
+_CELLS = {"LSTM": INITIAL_C}
+"""Where nodes read the state that has 16 bits, whatever else they read or write has."""
 
 
 def widened_edges(

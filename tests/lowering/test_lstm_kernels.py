@@ -88,11 +88,24 @@ DECLINED = {
     "clip": (Net("LSTM", said={"clip": 2.0}), "has no kernel that clips sums of gates"),
     "lengths": (Net("LSTM", lengths="constant"), "has no kernel with lengths of sequences"),
     "peepholes": (Net("LSTM", peepholes="constant"), "has no kernel with peepholes"),
-    "cell": (
-        Net("LSTM", outputs=frozenset("yc")),
-        "its cell is stored at .* the kernel takes powers of two",
-    ),
 }
+
+
+@pytest.mark.parametrize(("target", "wide"), FORMS)
+def test_cells_that_come_in_and_go_out_have_powers_of_two(target, wide):
+    net = Net("LSTM", first_h="input", first_c="input", outputs=frozenset("yhc"), seed=5)
+    result, made, feeds = integer(net, target, wide)
+    (node,), record = nodes_of(result)
+    assert record.tensors[node.outputs[2].name].scale in [2.0**-n for n in range(16)]
+    assert kernel_of(node, record).cell_power in range(-15, 0)
+    assert verify(result.model, made, feeds).verdict == "ok"
+
+
+def test_a_cell_whose_range_is_said_may_have_no_power_of_two():
+    made, feed = Net("LSTM", outputs=frozenset("yc")).made()
+    result = quantize(made, [feed], target="tflm", calibration_overrides=["c=-1.1,1.1"])
+    (reason,) = {*nodes_of(result)[1].declined.values()}
+    assert re.search("its cell is stored at .* the kernel takes powers of two", reason)
 
 
 @pytest.mark.parametrize("target", ["tflm", "litert"])
