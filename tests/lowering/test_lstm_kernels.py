@@ -1,11 +1,13 @@
 """LSTM by a kernel of the target: the integers of plain loops, from codes and scales alone."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from opsets.qpasses_v1 import OPS
+from opsets.target import load_target
 from qpasses import quantize, verify
 from qpasses.evidence.bodies import constants_of
 from qpasses.load.integer_model import read_integer_model
@@ -89,6 +91,23 @@ DECLINED = {
     "lengths": (Net("LSTM", lengths="constant"), "has no kernel with lengths of sequences"),
     "peepholes": (Net("LSTM", peepholes="constant"), "has no kernel with peepholes"),
 }
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_target_of_ones_own_may_have_the_kernel_of_cmsis_nn(wide):
+    target = replace(load_target("tflm"), name="cmsis", lstm="cmsis")
+    result, made, feeds = integer(Net("LSTM", hidden=90, seed=3), target, wide)
+    (node,), record = nodes_of(result)
+    assert "saturates_state" not in node.attrs
+    check(node, record, "cmsis")
+    assert verify(result.model, made, feeds).verdict == "ok"
+
+
+def test_a_kernel_is_not_there_for_another_rounding():
+    target = replace(load_target("tflm"), rounding="ruy")
+    result, *_ = integer(Net("LSTM"), target)
+    (reason,) = {*nodes_of(result)[1].declined.values()}
+    assert reason.endswith("rounds ruy, its kernel of LSTM tflite_double")
 
 
 @pytest.mark.parametrize(("target", "wide"), FORMS)
