@@ -83,9 +83,6 @@ cell_scales (c_multiplier, c_shift) => (m_old, m_new, n_old, n_new) {
 """)
 
 
-_TWICE: NodeRounding = "tflite_double"
-
-
 @dataclass(frozen=True)
 class _Form:
     """What nodes may have besides their rounding: see the attributes of the op."""
@@ -114,6 +111,7 @@ class _Form:
 
 _USUAL = _Form()
 
+_TWICE: NodeRounding = "tflite_double"
 _OTHERS = _Form(saturates=True), _Form(_TWICE), _Form(_TWICE, saturates=True)
 """Those of microcontrollers."""
 

@@ -174,12 +174,10 @@ class TfliteOperations(Operations):
             like = (self.tensor(each).meaning for each in inputs if each.element == element)
             meaning = next(like, self.meaning)
         key = (name, tuple(inputs), tuple(shape), element, meaning, *sorted(numbers.items()))
-        if key in self._made:
-            return self._made[key]
-        value = self._new(shape, element, meaning)
-        self.append(name, version, inputs, value, options, numbers)
-        self._made[key] = value
-        return value
+        if key not in self._made:
+            self._made[key] = self._new(shape, element, meaning)
+            self.append(name, version, inputs, self._made[key], options, numbers)
+        return self._made[key]
 
     def append(
         self,
@@ -192,17 +190,17 @@ class TfliteOperations(Operations):
         between: Sequence[Value] = (),
     ) -> None:
         """One that gives ``value``; ``between``: what it computes on the way."""
-        read = [-1 if each is None else place_of(each) for each in inputs]
-        ends = [place_of(value)], options, numbers, [*map(place_of, between)]
-        self.operators.append(FileOperator(name, version, read, *ends))
-        self.counts[name] = self.counts.get(name, 0) + 1
+        places = [-1 if each is None else place_of(each) for each in inputs]
+        rest = [place_of(value)], options, numbers, [*map(place_of, between)]
+        self.operators.append(FileOperator(name, version, places, *rest))
+        self.counts[name] = 1 + self.counts.get(name, 0)
 
     def fresh(
         self, shape: Sequence[int], element: str, meaning: Scales | None, is_kept: bool = False
     ) -> Value:
         """A tensor that no operator writes yet, of sizes that may be 0; or a variable."""
-        self.tensors.append(FileTensor("", tuple(shape), element, None, meaning, is_kept))
-        return Value(f"%{len(self.tensors) - 1}", tuple(shape), element)
+        self.tensors.append(FileTensor("", (*shape,), element, None, meaning, is_kept))
+        return Value(f"%{len(self.tensors) - 1}", (*shape,), element)
 
     def add(
         self,
