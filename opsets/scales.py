@@ -60,6 +60,7 @@ _MIXED: Mapping[str, Derive] = {
     "IntMul": _in_float32,
 }
 _LITERT: Mapping[str, Derive] = {
+    "IntLstm": _in_float32,
     "IntMatMul": _product_in_float32,
     "IntMul": _in_float32,
     "LeakyRelu": _in_float32,
@@ -86,8 +87,8 @@ SCALES: Mapping[str, ScaleRule] = MappingProxyType(
             _by_op(_MIXED),
         ),
         "litert": ScaleRule(
-            "the product over s_y, in double; of MatMul the product in float32; of Mul, Relu, "
-            "LeakyRelu and PRelu all in float32",
+            "the product over s_y, in double; of MatMul the product in float32; of Mul, LSTM, "
+            "Relu, LeakyRelu and PRelu all in float32",
             "LiteRT 2.3.0's reference kernels, told apart by scales in its interpreter",
             _by_op(_LITERT),
         ),

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from opsets.errors import UsageError
 from opsets.fixed_point import ROUNDINGS, Int64
 from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.lstm_forms import LSTM_FORMS, NEAREST
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
 from opsets.scales import SCALES
@@ -49,8 +50,9 @@ class Target:
     ``gelu`` and ``layernorm`` are what is computed of these. ``table_functions``,
     ``table_quotient`` and ``hard_swish`` say how what tables hold is computed and divided by
     its scale (opsets.table_rules). A Resize with mode linear has exact coefficients, or
-    TFLite's of ten bits. The results of a Sigmoid have the range that samples give, or end at
-    255 / 256 (``sigmoid_range``). Where a tensor is stored anew at another scale,
+    TFLite's of ten bits. An LSTM has tables nearest to its functions, or is that of a kernel
+    (``lstm``, opsets.lstm_forms). The results of a Sigmoid have the range that samples give,
+    or end at 255 / 256 (``sigmoid_range``). Where a tensor is stored anew at another scale,
     ``rescaling`` is real arithmetic, or requantized by the elementwise multiplier.
     ``alignment``: whose rules say which tensors share a range, unless a user says it
     (qpasses.place.alignment).
@@ -95,6 +97,7 @@ class Target:
     gelu: str = "table"
     layernorm: str = "exact"
     resize: str = "exact"
+    lstm: str = "nearest"
     sigmoid_range: str = "calibrated"
     hard_swish: str = "table"
     table_functions: str = "runtime"
@@ -290,6 +293,7 @@ KNOWN: dict[str, Iterable[str]] = {
     "gelu": ("table", "shift", "ibert"),
     "layernorm": ("exact", "ivit", "ivit_short"),
     "resize": ("exact", "ten_bits"),
+    "lstm": (NEAREST, *LSTM_FORMS),
     "word_ends": ("any", "alike"),
     "sigmoid_range": ("calibrated", "unit"),
     "hard_swish": ("table", "int16"),

@@ -17,23 +17,25 @@ enum { I, O, F, G }; /* the gates, as their columns lie */
 
 struct LstmNumbers : AllGates {
     Scales holes;
-    bool sees;
+    bool sees, saturates;
     WordTable f_table, g_table, h_table;
     Scales old_part, new_part, shown;
     int32_t c_low, c_high;
     Ends ends;
     Type type;
 
-    LstmNumbers(const Inputs &given, const Requantization &how)
+    /* ``how`` sums are rounded, and products of gates; ``alone``: what a state gives saturates. */
+    LstmNumbers(const Inputs &given, const Requantization &how, const Requantization &products,
+                bool alone)
         : AllGates(given, GATES, 4, given(Y_ZERO), std::nullopt, how),
           holes(scales_of_gates(how, given(HOLES), given(HOLES + 1), 3, states.units())),
-          sees(holes.any()), f_table(given(F_TABLE)), g_table(given(G_TABLE)),
+          sees(holes.any()), saturates(alone), f_table(given(F_TABLE)), g_table(given(G_TABLE)),
           h_table(given(H_TABLE)),
-          old_part(scales_of(how, given(CELL_SCALES), given(CELL_SCALES + 1), 0,
+          old_part(scales_of(products, given(CELL_SCALES), given(CELL_SCALES + 1), 0,
                              f_table.largest() * LARGEST_WORD)),
-          new_part(scales_of(how, given(CELL_SCALES), given(CELL_SCALES + 1), 1,
+          new_part(scales_of(products, given(CELL_SCALES), given(CELL_SCALES + 1), 1,
                              f_table.largest() * g_table.largest())),
-          shown(scales_of(how, given(Y_SCALE), given(Y_SCALE + 1), 0,
+          shown(scales_of(products, given(Y_SCALE), given(Y_SCALE + 1), 0,
                           f_table.largest() * h_table.largest())),
           c_low(word(given(C_MIN))), c_high(word(given(C_MAX))),
           ends(given(Y_ZERO).number(), given(Y_MIN).number(), given(Y_MAX).number()),
@@ -48,7 +50,7 @@ struct LstmNumbers : AllGates {
 
     /* Whether the loop for whole rows does. */
     bool is_upward() const {
-        return !sees && !states.are_long() &&
+        return !sees && !saturates && !states.are_long() &&
                both(states.scales().way(), both(cells_way(), shown.way())) == UPWARD;
     }
 
@@ -65,7 +67,7 @@ class LstmChunk : public Chunk {
     LstmChunk(const LstmNumbers &by, int64_t rows, const FirstState &h, const FirstState &c,
               void *y_h, void *y_c)
         : Chunk(by, rows, LINES + rows), by_(by), h_(h), c_(c), y_h_(y_h), y_c_(y_c),
-          row_(by.row()) {
+          row_(by.row()), nothing_(by.saturates ? 4 * wide : 0) {
         std::fill_n(line(ZERO), wide, row_.zero);
     }
 
@@ -98,6 +100,7 @@ class LstmChunk : public Chunk {
     const FirstState &h_, &c_;
     void *y_h_, *y_c_;
     LstmRow row_;
+    std::vector<int32_t> nothing_;
 
     int32_t *cells(int64_t row) { return line(LINES + row); }
 
@@ -108,7 +111,7 @@ class LstmChunk : public Chunk {
             see(F, row, more, cells(row));
             states.places(sums, row, more + G * wide, G * wide, 1, line(PLACES + G));
         } else {
-            states.places(sums, row, more, 0, 4, line(PLACES));
+            places(row, more);
             by_.f_table.look_up(line(PLACES), 3 * wide, line(OPENED));
         }
         by_.g_table.look_up(line(PLACES + G), wide, line(OPENED + G));
@@ -121,6 +124,16 @@ class LstmChunk : public Chunk {
         by_.h_table.look_up(line(NEW), wide, line(SQUASHED));
         loops.one[by_.shown.way()](row_.shown, line(OPENED + O), line(SQUASHED), line(ZERO),
                                    row_.low, row_.high, wide, codes(row));
+    }
+
+    /* Those of all gates. */
+    void places(int64_t row, const int32_t *more) {
+        int32_t *found = line(PLACES);
+        if (!by_.saturates)
+            return states.places(sums, row, more, 0, 4, found);
+        states.places(sums, row, nothing_.data(), 0, 4, found);
+        for (int64_t k = 0; k < 4 * wide; k++)
+            found[k] = std::clamp(found[k] + more[k], -0x8000, 0x7fff);
     }
 
     /* A gate that sees cells through its peephole. */
@@ -138,8 +151,11 @@ struct IntLstm {
     explicit IntLstm(const Attributes &given)
         : prepared(
               given, ALL,
-              [how = Requantization(given.text("rounding"))](const Inputs &inputs) {
-                  return std::make_shared<const LstmNumbers>(inputs, how);
+              [how = Requantization(given.text("rounding")),
+               products = Requantization(
+                   given.text_or("product_rounding", given.text("rounding").c_str())),
+               alone = given.integer_or("saturates_state", 0) != 0](const Inputs &inputs) {
+                  return std::make_shared<const LstmNumbers>(inputs, how, products, alone);
               },
               0, GATES) {}
 

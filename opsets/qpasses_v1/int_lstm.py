@@ -1,15 +1,17 @@
 """IntLstm: an LSTM over whole sequences, its states integers."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.attribute_kinds import TWICE
-from opsets.declaration import Constant, Data, Scaling, Shift, ends
+from opsets.attribute_kinds import TWICE, Integer, Text
+from opsets.declaration import Constant, Constraint, Data, Scaling, Shift, ends
 from opsets.fragments import Fragment, fragment, joined
 from opsets.loops import loop
-from opsets.op import Attributes, Constants, Op
+from opsets.op import Attributes, Body, Constants, Guard, Op, all_of
+from opsets.portable import portable_overload, rounds
 from opsets.recurrence import (
     PLACES,
     WORD,
@@ -27,6 +29,7 @@ from opsets.recurrent_bodies import (
     EXACT,
     FACTOR,
     FIRST,
+    INTEGER,
     LAST,
     LIVE,
     TIMES,
@@ -40,7 +43,7 @@ from opsets.recurrent_bodies import (
     states_of,
     sums_are_exact,
 )
-from opsets.rounding import NodeRounding, requantize
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 
 _TABLES = fragment("""
 tables (wide_f_table, wide_g_table, r) => (both_tables, row, low_row, high_row) {
@@ -117,6 +120,39 @@ cell_scales (c_multiplier, c_shift) => (m_old, m_new, n_old, n_new) {
 """)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What nodes may have besides their rounding: see the attributes of the op."""
+
+    products: NodeRounding | None = None
+    saturates: bool = False
+
+    @property
+    def guard(self) -> Guard:
+        """Whether a node has this form."""
+
+        def takes(_constants: Constants, attributes: Attributes) -> bool:
+            given = attributes.get("product_rounding"), attributes.get("saturates_state")
+            return given == (self.products, int(self.saturates) or None)
+
+        named = [f"product_rounding is {self.products}"] * bool(self.products)
+        named += ["saturates_state is 1"] * self.saturates
+        takes.__doc__ = f"Whether {' and '.join(named) or 'sums and products round alike'}."
+        return takes
+
+    @property
+    def name(self) -> str:
+        """Of its bodies, behind the others' names."""
+        return "_saturating" * self.saturates + "_twice" * bool(self.products)
+
+
+_USUAL = _Form()
+
+_TWICE: NodeRounding = "tflite_double"
+_OTHERS = _Form(saturates=True), _Form(_TWICE), _Form(_TWICE, saturates=True)
+"""Those of microcontrollers."""
+
+
 def _sum(one: str, another: str, both: str) -> Fragment:
     return ADDED(one=one, another=another, both=both)
 
@@ -148,21 +184,23 @@ def _new_cell(by: Arithmetic) -> Fragment:
     return (_sum("old_part", "new_part", "sum_c") + limited).only("new_c")
 
 
-def _any_step(by: Arithmetic, rounding: NodeRounding) -> Fragment:
+def _any_step(by: Arithmetic, rounding: NodeRounding, form: _Form) -> Fragment:
     """One step of any node; the gates see the cell through peepholes."""
+    products, levels = form.products or rounding, "h_levels" if form.saturates else "h_gates"
     return joined(
-        of_hidden(by, rounding, "h_gates"),
+        of_hidden(by, rounding, levels),
+        *([by.word("h_levels", "h_gates")] if form.saturates else []),
         _sum("x_gates", "h_gates", "sums"),
         _FOUR,
         _gate(by, "i", rounding, "c"),
         _gate(by, "f", rounding, "c"),
         by.word("s_g", "place_g"),
         by.entry("g_table", "place_g", "g"),
-        _cell(by, rounding),
+        _cell(by, products),
         _gate(by, "o", rounding, "new_c"),
         by.entry("h_table", "new_c", "squashed"),
         TIMES(one="o", another="squashed", product="shown"),
-        by.rounded("shown", "y_multiplier", "y_shift", "level", rounding),
+        by.rounded("shown", "y_multiplier", "y_shift", "level", products),
         by.store("level", "new_h"),
     ).only("new_h", "new_c")
 
@@ -196,10 +234,14 @@ def _before_short_steps() -> Fragment:
 
 
 def _statements(
-    by: Arithmetic, rounding: NodeRounding, is_portable: bool, ending: bool
+    by: Arithmetic,
+    rounding: NodeRounding,
+    is_portable: bool,
+    ending: bool,
+    form: _Form = _USUAL,
 ) -> Fragment:
     """All statements of a body."""
-    step = _any_step(by, rounding) if is_portable else _short_step(by, rounding)
+    step = _any_step(by, rounding, form) if is_portable else _short_step(by, rounding)
     whole = joined(step, carried(("h", "c"), "padding", ending))
     gates_read = "all_gates" if is_portable else "placed_gates"
     elements = {"x_gates": gates_read} | ({"live": "all_live"} if ending else {})
@@ -230,6 +272,20 @@ def _statements(
         by.short("last_c", "short_c"),
         LAST(last_step="short_c", state="y_c"),
     ).only("y", "y_h", "y_c")
+
+
+def _bodies_of_others() -> list[Body]:
+    """Portable ones, of which there is one for each rounding of sums."""
+    return [
+        Body(
+            portable_overload(rounding).replace("portable", f"portable{form.name}", 1),
+            "portable",
+            _statements(INTEGER, rounding, True, True, form),
+            all_of(rounds(rounding), form.guard),
+        )
+        for form in _OTHERS
+        for rounding in NODE_ROUNDINGS
+    ]
 
 
 def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
@@ -275,6 +331,8 @@ def reference(
     y_max: NDArray[Any],
     *,
     rounding: NodeRounding,
+    product_rounding: NodeRounding | None = None,
+    saturates_state: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Stored x [T, B, I] -> y [T, 1, B, H], and the last states y_h, y_c [1, B, H].
 
@@ -291,6 +349,7 @@ def reference(
     c = first_state(initial_c, sequence_lens, 0, *sizes)
     lengths = np.broadcast_to(sequence_lens, batch)[:, None]
     y = np.full((steps, 1, batch, hidden), y_zero)
+    products = product_rounding or rounding
     peepholes = list(zip(np.split(p_multiplier, 3), np.split(p_shift, 3), strict=True))
 
     def gate(total: NDArray[Any], cell: NDArray[Any], which: int) -> NDArray[Any]:
@@ -298,24 +357,32 @@ def reference(
         return look_up(f_table, saturated(total))
 
     for step in range(steps):
-        totals = of_inputs[step] + sums.of_state(h - y_zero.astype(np.int64))
+        of_h = sums.of_state(h - y_zero.astype(np.int64))
+        totals = of_inputs[step] + (saturated(of_h) if saturates_state else of_h)
         of_i, of_o, of_f, of_g = np.split(totals, 4, axis=-1)
         i, f, g = gate(of_i, c, 0), gate(of_f, c, 2), look_up(g_table, saturated(of_g))
         old, new = (
-            requantize(product, multiplier, shift, rounding)
+            requantize(product, multiplier, shift, products)
             for product, multiplier, shift in zip(
                 (f * c, i * g), c_multiplier, c_shift, strict=True
             )
         )
         new_c = np.clip(old + new, int(c_min), int(c_max))
         shown = gate(of_o, new_c, 1) * look_up(h_table, new_c)
-        level = requantize(shown, y_multiplier, y_shift, rounding)
+        level = requantize(shown, y_multiplier, y_shift, products)
         new_h = np.clip(level + int(y_zero), int(y_min), int(y_max))
         live = step < lengths
         c, h = np.where(live, new_c, c), np.where(live, new_h, h)
         y[step, 0] = np.where(live, new_h, int(y_zero))
     return y, h[None].astype(y_zero.dtype), c[None].astype(np.int16)
 
+
+_SEES_OR_SATURATES = Constraint(
+    "no peepholes with saturates_state",
+    lambda constants, attributes, _shape: (
+        not attributes.get("saturates_state") or not constants["p_multiplier"].any()
+    ),
+)
 
 INT_LSTM = Op(
     name="IntLstm",
@@ -340,12 +407,19 @@ INT_LSTM = Op(
         **ends("Y"),
     },
     outputs={"y": Data("Y"), "y_h": Data("Y"), "y_c": Data("int16")},
-    attributes={"rounding": TWICE},
+    attributes={
+        "product_rounding": Text((_TWICE,), required=False),
+        "rounding": TWICE,
+        "saturates_state": Integer(1, 1, required=False),
+    },
     reference=reference,
-    bodies=bodies(_statements, _is_exact_in_double),
+    bodies=[
+        *bodies(_statements, _is_exact_in_double, _USUAL.guard),
+        *_bodies_of_others(),
+    ],
     evidence="bounded",
     scaling=Scaling.RECURRENT,
-    constraints=[rows_of(4, p_multiplier=3, p_shift=3)],
+    constraints=[rows_of(4, p_multiplier=3, p_shift=3), _SEES_OR_SATURATES],
     laws={
         "steps behind the end of a sequence change nothing": padding_changes_no_step(reference)
     },
@@ -357,9 +431,13 @@ INT_LSTM = Op(
     "clamp(round(f * c * c_multiplier[0] / 2**c_shift[0]) + round(i * g * c_multiplier[1]"
     " / 2**c_shift[1]), c_min, c_max); the new h = clamp(round(o * h_table[c] * "
     "y_multiplier / 2**y_shift) + y_zero, y_min, y_max), which is y of the step. Tables "
-    "are ordered by the 16 bits of what they are asked. A sequence that has ended, by "
+    "are ordered by the 16 bits of what they are asked. With `saturates_state` the second of"
+    " the two levels of s is clamped to 16 bits as the first is; with `product_rounding` the "
+    "products of gates, cells and table entries are rounded so, sums of gates as `rounding` "
+    "says. A sequence that has ended, by "
     "`sequence_lens`, keeps its states, and its y is y_zero; without any step states are "
     "0, in codes of y y_zero.",
-    source="Source: ONNX LSTM; with the tables of CMSIS-NN, without peepholes, it is "
-    "arm_lstm_unidirectional_s8 and _s16.",
+    source="Source: ONNX LSTM. With the tables and numbers of a kernel, without peepholes, it"
+    " is CMSIS-NN's arm_lstm_unidirectional_s8 and LiteRT's LSTM of 8 bits; with "
+    "`saturates_state` TensorFlow Lite Micro's, of 16 bits with `product_rounding` too.",
 )

@@ -228,9 +228,11 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
 def of_two_widths(site: Site) -> Iterator[str]:
     """Where a node has tensors of 8 and of 16 bits, for a target whose nodes have one width.
 
-    What stores a tensor anew, and computes nothing, has both.
+    What stores a tensor anew, and computes nothing, has both, and so have recurrent nodes,
+    whose states have 16 bits: their rules say which.
     """
-    if site.settings.target.word_ends != "alike" or not site.chain:
+    is_apart = site.settings.target.word_ends == "alike" and site.node.op not in RECURRENT
+    if not is_apart or not site.chain:
         return
     known = site.pair.record.tensors
     ends = [t.name for t in (*site.node.inputs, *site.node.outputs) if t.name in known]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from opsets.activations import Activation, read
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import LAST_STEP
 from opsets.word_products import LARGEST, furthest
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
@@ -159,6 +160,8 @@ class _Step:
         found = record.tensors[node.outputs[-1].name]
         assert isinstance(found, Quantization), node.name
         self.cell = Fraction(found.scale)
+        roundings = node.attrs["rounding"], node.attrs.get("product_rounding")
+        self.rounded = 0.75 if {*roundings} & {*LAST_STEP} else 0.5
         self.of_x = self._sums("w", "x", [self.x * each / self.unit for each in self.w])
         self.h_scales = [self.y * each / self.unit for each in self.r]
         if node.attrs.get("linear_before_reset"):
@@ -169,7 +172,7 @@ class _Step:
     @property
     def sums(self) -> float:
         """By how many of their steps sums are off at most: two roundings, two multipliers."""
-        return 1.0 + self.of_x + self.of_h
+        return 2 * self.rounded + self.of_x + self.of_h
 
     def _sums(self, matrix: str, side: str, scales: Sequence[Fraction]) -> float:
         weights = self.given[matrix]
@@ -193,7 +196,7 @@ class _Step:
         self, name: str, exact: Fraction, reach: int, place: int | None = None
     ) -> float:
         """By how much an integer up to ``reach`` is off that is scaled and rounded."""
-        return 0.5 + float(reach * abs(self.pair(name, place) - exact))
+        return self.rounded + float(reach * abs(self.pair(name, place) - exact))
 
     def gate(self, name: str, place: int, step: Fraction | None = None) -> _Gate:
         """The table ``name`` of an activation."""

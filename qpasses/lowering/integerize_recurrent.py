@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from opsets.activations import Activation, said
+from opsets.multipliers import ScaleError
 from opsets.realised import node_rounding
 from opsets.recurrence import WHOLE
 from opsets.target import Target
@@ -39,13 +40,14 @@ from qpasses.ir.recurrent_nodes import (
     given_outputs,
 )
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass, States
+from qpasses.lowering.lstm_kernels import has_kernel, recurrent_objection
+from qpasses.lowering.numbers.lstm_kernel_numbers import lstm_kernel_numbers
 from qpasses.lowering.numbers.recurrent_numbers import (
     Numbers,
     Weights,
     gru_numbers,
     lstm_numbers,
     rnn_numbers,
-    takes_recurrent,
 )
 from qpasses.lowering.put_integer_node import (
     output_codes,
@@ -84,8 +86,8 @@ class IntegerizeRecurrent(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose multipliers and tables for the scales of its states, put it in place."""
         target = context.target
-        if not takes_recurrent(target):
-            return Declined(f"{node.op}: target {target.name!r} has no form of recurrent nets")
+        if objection := recurrent_objection(node, target):
+            return Declined(objection)
         states = context.states.get(node.name) or _told(graph, node, context)
         x = stored_input(node.inputs[X], context.settings, SIGNALS)
         if states is None or x is None:
@@ -111,7 +113,10 @@ class IntegerizeRecurrent(Pass):
         lengths = given[LENS]
         if lengths.is_empty():
             lengths = context.table("all_steps", np.array([WHOLE], np.int32))
-        made = _numbers(node, weights, x.quantization, states, target)
+        try:
+            made = _numbers(node, weights, x.quantization, states, target)
+        except ScaleError as error:
+            return Declined(f"{node.op}: {error}")
         inputs = [
             *(x.tensor, *firsts, lengths),
             context.scalar(x.quantization.dtype, x.quantization.zero_point),
@@ -129,7 +134,7 @@ class IntegerizeRecurrent(Pass):
         for tensor, meaning in zip(outputs, meanings, strict=True):
             assert not isinstance(tensor, Declined)
             context.record.tensors[tensor.name] = meaning
-        attributes: dict[str, Any] = {"rounding": node_rounding(target)}
+        attributes: dict[str, Any] = {"rounding": node_rounding(target), **made.attributes}
         if node.op == "GRU":
             attributes["linear_before_reset"] = int(node.attrs.get("linear_before_reset", 0))
         op = OPS_OF[node.op]
@@ -158,6 +163,8 @@ def _numbers(
     node: Node, weights: Weights, x: Quantization, states: States, target: Target
 ) -> Numbers:
     given = weights, functions_of(node), x, states, target
+    if has_kernel(node, target):
+        return lstm_kernel_numbers(weights, x, states, target)
     if node.op == "GRU":
         return gru_numbers(*given, last=bool(node.attrs.get("linear_before_reset")))
     return lstm_numbers(*given) if node.op == "LSTM" else rnn_numbers(*given)

@@ -28,7 +28,7 @@ from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering import INTEGERIZE, QUANTIZABLE
-from qpasses.lowering.numbers.recurrent_numbers import takes_recurrent
+from qpasses.lowering.lstm_kernels import recurrent_objection
 from qpasses.place.states import find_states
 from qpasses.place.ties import Ties
 
@@ -163,9 +163,8 @@ def _sort(draft: _Draft, node: Node) -> None:
     if unwanted := context.selection.leave(node, node.op in QUANTIZABLE):
         declined[node.name] = unwanted
         return
-    if node.op in GATES and not takes_recurrent(context.target):
-        target = context.target.name
-        declined[node.name] = f"{node.op}: target {target!r} has no form of recurrent nets"
+    if node.op in GATES and (objection := recurrent_objection(node, context.target)):
+        declined[node.name] = objection
         return
     tables = context.target.tables
     if not tables and _needs_table(node, context.settings):

@@ -15,17 +15,19 @@ from qpasses.ir.recurrent_nodes import (
     given_outputs,
 )
 from qpasses.ir.settings import Settings
+from qpasses.lowering.lstm_kernels import has_kernel
 from qpasses.place.placed_states import cell_of, recurrent_nodes
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import Ranges
+from qpasses.place.tensor_parameters import range_of_power
 
 
 def with_state_ranges(chosen: Plan, found: Ranges, settings: Settings) -> Ranges:
     """``found``, where all that holds a state has one range, constant first states in it too.
 
     A first state has the scale of the states of all steps, whether or not the last one is
-    read, and it may be larger than any that follows. Tensors that an override matches keep
-    what it says.
+    read, and it may be larger than any that follows. Cells of a kernel have powers of two as
+    scales, wherever they are stored. Tensors that an override matches keep what it says.
     """
     ranges = dict(found.ranges)
     for node in recurrent_nodes(chosen):
@@ -33,7 +35,7 @@ def with_state_ranges(chosen: Plan, found: Ranges, settings: Settings) -> Ranges
         groups = [([outputs[Y].name, outputs[Y_H].name], inputs[INITIAL_H])]
         if node.op == "LSTM":
             groups.append(([cell_of(node)], inputs[INITIAL_C]))
-        for names, first in groups:
+        for place, (names, first) in enumerate(groups):
             known = [name for name in [*names, first.name] if name in ranges]
             spans = [ranges[name] for name in known]
             values = None if first.is_empty() else real_value_of(first)
@@ -42,6 +44,8 @@ def with_state_ranges(chosen: Plan, found: Ranges, settings: Settings) -> Ranges
             whole = spans[0]
             for each in spans[1:]:
                 whole = whole.union(each)
+            if place and has_kernel(node, settings.target):
+                whole = range_of_power(whole)
             free = [name for name in known if settings.rules.override(name) is None]
             ranges |= dict.fromkeys(free, whole)
     return replace(found, ranges=ranges)

@@ -20,8 +20,9 @@ from qpasses.ir.graph import (
     producer,
 )
 from qpasses.ir.patterns import absorbed, bias_row
-from qpasses.ir.recurrent_nodes import B, R, W, X, biases_of, given_inputs
+from qpasses.ir.recurrent_nodes import GATES, B, R, W, X, biases_of, given_inputs
 from qpasses.ir.rewriting import Context
+from qpasses.lowering.lstm_kernels import has_kernel
 
 BIAS_LIMIT = 1 << 30
 """Stored biases leave half of int32 to the products."""
@@ -107,14 +108,18 @@ def stored_matrix(
     bias: NDArray[Any] | None,
     x_scale: NDArray[np.float64],
     context: Context,
+    whole: bool = False,
 ) -> Matrix:
-    """By the rule of the target, with scales raised where a bias would not fit."""
+    """By the rule of the target, with scales raised where a bias would not fit.
+
+    ``whole``: with one scale, whatever the rule.
+    """
     values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
     rows = np.moveaxis(weights, axis, 0) if axis else weights
     rows = rows.reshape(weights.shape[axis], -1)
     rule, size = WEIGHTS[context.target.weights], np.abs(values)
     dtype = rule.dtype(node.op, rows, bias is not None)
-    if not context.settings.has_channels(node.op):
+    if whole or not context.settings.has_channels(node.op):
         rows, values = rows.reshape(1, -1), size.max(initial=0.0, keepdims=True)
     wanted = rule.scales(node.op, rows, dtype == np.uint8)
     scale, raised = weight_scales(wanted, values, x_scale)
@@ -287,8 +292,32 @@ def dequantized_constant(
     return real
 
 
+def _gate_matrix(
+    node: Node,
+    weights: NDArray[Any],
+    bias: NDArray[Any],
+    scale: NDArray[np.float64],
+    context: Context,
+) -> Matrix:
+    """Those of all gates, below each other, with a scale for each row."""
+    if not has_kernel(node, context.target):
+        return stored_matrix(node, 0, weights, bias, scale, context)
+    parts = (np.split(each, GATES[node.op]) for each in (weights, bias))
+    gates = [
+        stored_matrix(node, 0, some, added, scale, context, whole=True)
+        for some, added in zip(*parts, strict=True)
+    ]
+    return Matrix(
+        np.concatenate([each.weights for each in gates]),
+        np.repeat([each.scale[0] for each in gates], len(weights) // len(gates)),
+        None,
+    )
+
+
 def quantize_gates(graph: Graph, node: Node, context: Context) -> None:
     """Put both weights of a recurrent node behind DequantizeLinear, a scale for each row.
+
+    An LSTM of a kernel has one for each gate.
 
     Its biases stay real: the sums that they are added to are inside of the node.
     """
@@ -303,7 +332,7 @@ def quantize_gates(graph: Graph, node: Node, context: Context) -> None:
     scales = np.asarray(constant(x.inputs[1]), np.float64), np.array(states.hidden.scale)
     for place, values, scale in zip((W, R), biases, scales, strict=True):
         weights = np.asarray(constant(inputs[place]))[0]
-        matrix = stored_matrix(node, 0, weights, values, scale, context)
+        matrix = _gate_matrix(node, weights, values, scale, context)
         zero = np.full(matrix.scale.shape, matrix.zero, matrix.weights.dtype)
         name = f"{node.name}.{'w' if place == W else 'r'}"
         node.inputs[place] = dequantized_constant(

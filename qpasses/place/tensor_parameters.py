@@ -73,6 +73,15 @@ def _normal(scale: float, floats: Floats) -> float:
     return found if found >= _LEAST_NORMAL else 1.0
 
 
+def range_of_power(real: Range) -> Range:
+    """The range that ``word_parameters`` stores with the scale of ``cell_parameters``.
+
+    A little less than up to that: the scale is rounded to float32.
+    """
+    largest = cell_parameters(real).scale * 32767 / HEADROOM * (1 - 2.0**-30)
+    return Range(-largest, largest)
+
+
 def cell_parameters(real: Range) -> Quantization:
     """Those of states that stay inside of a node: of 16 bits, the scale a power of two, the
     least with which HEADROOM * max(-low, high) is a code.

@@ -17,7 +17,7 @@ from qpasses.ir.graph import Graph, Node, Tensor, constant, producer
 from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
-from qpasses.ir.recurrent_nodes import GATES, states_of
+from qpasses.ir.recurrent_nodes import GATES, INITIAL_C, states_of
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
@@ -192,7 +192,7 @@ class _Able:
             is_able = _takes_words(nodes, settings)
             self._looked_up[end.name] = is_able
             (self._tables if is_able else self._others).update(map(id, nodes))
-        self._divisors = dict[str, Node]()
+        self._divisors, self._inside = dict[str, Node](), frozenset(words_inside(chosen))
         for node in chosen.computing:  # with what makes its divisor
             if node.op == "Div" and node.inputs[1].name not in chosen.tensors:
                 inner, source = made_of(node.inputs[1], (), chosen.tensors)
@@ -205,6 +205,8 @@ class _Able:
         """Why what writes ``tensor`` writes no 16 bits, or nothing."""
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
+            return ""
+        if tensor.name in self._inside:
             return ""
         is_able = self._looked_up.get(tensor.name, self.takes(node)) or (
             id(node) in self._computing and node.op in self._writing
@@ -343,8 +345,13 @@ def narrowed_edges(
         for index, tensor in enumerate(node.inputs)
         if tensor.name in narrow
         and (id(tensor), id(node)) not in chosen.inner
+        and _CELLS.get(node.op) != index
         and not takes(node, tensor.name)
     ]
+
+
+_CELLS = {"LSTM": INITIAL_C}
+"""Where nodes read the state that has 16 bits, whatever else they read or write has."""
 
 
 def widened_edges(

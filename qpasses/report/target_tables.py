@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.lstm_forms import LSTM_FORMS, NEAREST
 from opsets.multipliers import MULTIPLIERS
 from opsets.realised import has_wide_tables, takes_words
 from opsets.rounding import ROUNDING_RULES
@@ -160,11 +161,19 @@ def _rows(target: Target) -> Iterator[Row]:
         target.gemm,
         f"Gemm and MatMul with constants: {gemm.formula} ({gemm.source})",
     )
+    yield "lstm", target.lstm, f"LSTM: {_lstm(target)}"
     weights = WEIGHTS[target.weights]
     yield "weights", target.weights, f"{weights.formula} ({weights.source})"
     yield "accumulator", f"{target.accumulator_bits} bits", "sums of products"
     for name, words in _WORDS.items():
         yield _worded(name, getattr(target, name), words)
+
+
+def _lstm(target: Target) -> str:
+    if target.lstm == NEAREST:
+        return "tables of 65,536 entries, the nearest to their functions; weights as MatMul"
+    form = LSTM_FORMS[target.lstm]
+    return f"{form.formula}; one weight scale for each gate ({form.source})"
 
 
 _ENDS = {

@@ -175,6 +175,8 @@ BODIES = {
     "float": "c = Conv (x, w) s = Softmax (c) y = Conv (s, v)",
     "cells": """c = Conv (x, w) s = Squeeze (c, ahead)
         l = LSTM <hidden_size = 3> (s, lw, lr, lb, , , , holes) y = Squeeze (l, behind)""",
+    "plain cells": """c = Conv (x, w) s = Squeeze (c, ahead)
+        l = LSTM <hidden_size = 3> (s, lw, lr, lb) y = Squeeze (l, behind)""",
     "gates": """c = Conv (x, w) s = Squeeze (c, ahead) y, h =
         GRU <hidden_size = 3, linear_before_reset = 1> (s, gw, gr, gb)""",
     "states": """c = Conv (x, w) s = Squeeze (c, ahead)
@@ -207,6 +209,7 @@ SETTINGS = {
     "words": {"tensor_types": [".*=int16"]},
     "words of tosa": {"target": "tosa", "tensor_types": [".*=int16"]},
     "litert": {"target": "litert"},
+    "words of tflm": {"target": "tflm", "tensor_types": [".*=int16"]},
     "words of litert": {"target": "litert", "tensor_types": [".*=int16"]},
 }
 

@@ -7,7 +7,12 @@ from calibration import Session
 from opsets.qpasses_v1 import OPS
 from qpasses.emit.tflite.emit_tflite import emit_tflite
 from qpasses.emit.tflite.litert_arithmetic import resize_rows
-from qpasses.emit.tflite.litert_ops import LOWERINGS, paired_codes, weighted_sums
+from qpasses.emit.tflite.litert_ops import (
+    LOWERINGS,
+    paired_codes,
+    sequence_lstms,
+    weighted_sums,
+)
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.record import Quantization, Record
 from qpasses.load.integer_model import IntegerModel
@@ -27,7 +32,7 @@ from tests.support.standard_nodes import STANDARD, moved_first, side_by_side, st
 from tests.support.tosa_nodes import model_of_nodes
 
 SCALED = {
-    *(*paired_codes.LOWERINGS, *weighted_sums.LOWERINGS),
+    *(*paired_codes.LOWERINGS, *sequence_lstms.LOWERINGS, *weighted_sums.LOWERINGS),
     *("GemmlowpSoftmax", "IntCodedPRelu", "IntCountedAveragePool", "IntReduce"),
 }
 """What takes the scales of a record: tests/emit/test_tflite_nets.py."""

@@ -59,6 +59,14 @@ class SingleOp:
     requantized: Sequence[Stored | None] = ()
 
 
+@dataclass(frozen=True)
+class WholeFile:
+    """A file with one input and one output. Variables start anew for each of ``feeds``."""
+
+    content: bytes
+    feeds: Sequence[Any]
+
+
 class _Child:
     """The process that runs operators, of one list after another."""
 
@@ -71,7 +79,7 @@ class _Child:
             stderr=self._said,
         )
 
-    def run(self, ops: Sequence[SingleOp], resolver: str) -> list[list[Any]]:
+    def run(self, ops: Sequence[SingleOp | WholeFile], resolver: str) -> list[list[Any]]:
         """What it answers. Raises ChildProcessError."""
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None and answers is not None
@@ -89,10 +97,13 @@ class _Child:
 _children: list[_Child] = []
 
 
-def interpreted(ops: Sequence[SingleOp], resolver: str = "BUILTIN_REF") -> list[list[Any]]:
+def interpreted(
+    ops: Sequence[SingleOp | WholeFile], resolver: str = "BUILTIN_REF"
+) -> list[list[Any]]:
     """The output of each op for each of its feeds; a child process runs all of them.
 
-    It is the same one each time. Raises ChildProcessError with what it said if it died: some
+    ``resolver``: TFLM, for files, is TensorFlow Lite Micro. It is the same one each time.
+    Raises ChildProcessError with what it said if it died: some
     kernels abort.
     """
     child = _children.pop() if _children else _Child()

@@ -15,7 +15,7 @@ from qpasses.emit.tflite.flatbuffer import (
     Scales,
     packed,
 )
-from tests.support.litert import SingleOp, Stored
+from tests.support.litert import SingleOp, Stored, WholeFile
 
 
 def tensor(stored: Stored, place: int) -> FileTensor:
@@ -42,19 +42,42 @@ def written(op: SingleOp) -> bytes:
     return packed(FileContent(tensors, operators, fed, [(f"t{output}", output)], {}))
 
 
-def run(op: SingleOp, resolver: str) -> list[Any]:
+ARENA = 1 << 20
+"""Bytes in which TensorFlow Lite Micro holds the tensors of a file."""
+
+
+def run(op: SingleOp | WholeFile, resolver: str) -> list[Any]:
     """The outputs for each feed."""
+    if resolver == "TFLM":
+        assert isinstance(op, WholeFile)
+        return run_micro(op)
     kind = getattr(OpResolverType, resolver)
+    content = op.content if isinstance(op, WholeFile) else written(op)
     interpreter = Interpreter(
-        model_content=written(op), experimental_op_resolver_type=kind, num_threads=1
+        model_content=content, experimental_op_resolver_type=kind, num_threads=1
     )
     interpreter.allocate_tensors()
     inputs, found = interpreter.get_input_details(), []
-    for feed in op.feeds:
+    feeds = [[each] for each in op.feeds] if isinstance(op, WholeFile) else op.feeds
+    for feed in feeds:
+        interpreter.reset_all_variables()
         for detail, value in zip(inputs, feed, strict=True):
             interpreter.set_tensor(detail["index"], np.asarray(value, detail["dtype"]))
         interpreter.invoke()
         found.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    return found
+
+
+def run_micro(file: WholeFile) -> list[Any]:
+    """The same by TensorFlow Lite Micro."""
+    from tflite_micro import runtime
+
+    interpreter, found = runtime.Interpreter.from_bytes(file.content, arena_size=ARENA), []
+    for feed in file.feeds:
+        interpreter.reset()
+        interpreter.set_input(feed, 0)
+        interpreter.invoke()
+        found.append(interpreter.get_output(0))
     return found
 
 

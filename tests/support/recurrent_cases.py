@@ -100,8 +100,19 @@ class Parts:
         return codes(self.rng, self._shape, zero)
 
 
-def lstm(parts, attributes, sees=False, fine=True, narrow=False):
-    """``sees``: through peepholes; ``fine``: scales of one multiplier; ``narrow``: cells."""
+FORMS = [
+    *({}, {"saturates_state": 1}, {"product_rounding": "tflite_double"}),
+    {"saturates_state": 1, "product_rounding": "tflite_double"},
+]
+"""Attributes of an LSTM that it may have besides its rounding."""
+
+
+def lstm(parts, attributes, sees=False, fine=True, narrow=False, form=0):
+    """``sees``: through peepholes; ``fine``: scales of one multiplier; ``narrow``: cells;
+    ``form``: which of FORMS.
+    """
+    attributes = attributes | FORMS[form]
+    sees = sees and "saturates_state" not in attributes
     rng, ends, hidden = parts.rng, parts.ends, parts.hidden
     word = np.array(0, INT16)
     p_scale = _scale(rng, 3 * hidden, 1 << 15, 1 << 13)
@@ -172,7 +183,8 @@ def recurrent(draw, gates):
 @st.composite
 def int_lstm(draw):
     made, sees = draw(recurrent(4)), not draw(st.integers(0, 3))
-    return lstm(*made, sees, draw(st.booleans()), draw(st.booleans()))
+    form = draw(st.sampled_from([0] * 6 + [*range(len(FORMS))]))
+    return lstm(*made, sees, draw(st.booleans()), draw(st.booleans()), form)
 
 
 @st.composite
@@ -238,12 +250,35 @@ def _length(lengths, place):
 
 
 def plain_lstm(
-    x, h0, c0, lengths, x_zero, w, r, bias, xm, xs, hm, hs, pm, ps, *rest, rounding
+    x,
+    h0,
+    c0,
+    lengths,
+    x_zero,
+    w,
+    r,
+    bias,
+    xm,
+    xs,
+    hm,
+    hs,
+    pm,
+    ps,
+    *rest,
+    rounding,
+    product_rounding=None,
+    saturates_state=0,
 ):
     f_table, g_table, h_table, cm, cs, c_min, c_max, ym, ys, zero, low, high = rest
     sums, hidden = _Sums(x, x_zero, w, r, bias, xm, xs, hm, hs, rounding), len(r)
     y, y_h, y_c = _results(x, hidden, (zero.dtype, zero.dtype, np.int16))
     zero = int(zero)
+
+    def level(value, multiplier, shift):
+        return exact_level(
+            int(value), int(multiplier), int(shift), product_rounding or rounding
+        )
+
     for place in range(x.shape[1]):
         h = _started(h0, lengths, place, hidden, zero)
         c = _started(c0, lengths, place, hidden)
@@ -258,7 +293,9 @@ def plain_lstm(
                 def total(gate, cell=None, seen=0, at=(step, place, unit), old_h=old_h):
                     *place, unit = at
                     row = gate * hidden + unit
-                    found = sums.of_input(*place, row) + sums.of_state(old_h, row)
+                    state = sums.of_state(old_h, row)
+                    found = sums.of_input(*place, row)
+                    found += _word(state) if saturates_state else state
                     if cell is not None:
                         hole = seen * hidden + unit
                         found += sums.level(cell, pm[hole], ps[hole])
@@ -267,10 +304,10 @@ def plain_lstm(
                 was = old_c[unit]
                 i, f = _entry(f_table, total(0, was, 0)), _entry(f_table, total(2, was, 2))
                 g = _entry(g_table, total(3))
-                kept = sums.level(f * was, cm[0], cs[0]) + sums.level(i * g, cm[1], cs[1])
+                kept = level(f * was, cm[0], cs[0]) + level(i * g, cm[1], cs[1])
                 c.append(min(max(kept, int(c_min)), int(c_max)))
                 shown = _entry(f_table, total(1, c[-1], 1)) * _entry(h_table, c[-1])
-                h.append(min(max(sums.level(shown, ym, ys) + zero, int(low)), int(high)))
+                h.append(min(max(level(shown, ym, ys) + zero, int(low)), int(high)))
             y[step, 0, place] = h
         y_h[0, place], y_c[0, place] = h, c
     return y, y_h, y_c

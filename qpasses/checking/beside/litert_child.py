@@ -33,7 +33,8 @@ class Litert:
         self._interpreter.allocate_tensors()
 
     def run(self, given: Mapping[int, NDArray[Any]], wanted: Sequence[int]) -> list[Any]:
-        """The tensors that are wanted, by place."""
+        """The tensors that are wanted, by place; variables start anew."""
+        self._interpreter.reset_all_variables()
         for place, values in given.items():
             self._interpreter.set_tensor(place, values)
         self._interpreter.invoke()
@@ -52,6 +53,7 @@ class Micro:
 
     def run(self, given: Mapping[int, NDArray[Any]], wanted: Sequence[int]) -> list[Any]:
         """The same."""
+        self._interpreter.reset()
         for place, values in enumerate(given.values()):
             self._interpreter.set_input(values, place)
         self._interpreter.invoke()

@@ -12,6 +12,7 @@ from qpasses.checking.rules.check_averages import (
 from qpasses.checking.rules.check_clamps import clip
 from qpasses.checking.rules.check_coded_slopes import int_coded_p_relu
 from qpasses.checking.rules.check_edges import clip_codes, dequantize_linear, quantize_linear
+from qpasses.checking.rules.check_lstm_kernel import lstm
 from qpasses.checking.rules.check_moved_words import (
     int_extreme,
     int_max_pool,
@@ -67,7 +68,8 @@ RULES: Mapping[str, Rule] = {
     "IntPRelu": int_p_relu,
     "IntPad": int_pad,
     "IntReduce": int_reduce,
-    **dict.fromkeys(("IntGru", "IntLstm", "IntRnn"), recurrent),
+    **dict.fromkeys(("IntGru", "IntRnn"), recurrent),
+    "IntLstm": lstm,
     "IntRescale": int_rescale,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,

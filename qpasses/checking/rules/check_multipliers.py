@@ -141,7 +141,7 @@ _PRODUCT_ONLY = {
 _ALL_IN_FLOAT32 = {
     "float32": None,
     "tflite": ("IntMul",),
-    "litert": ("IntMul", "Relu", "LeakyRelu", "PRelu"),
+    "litert": ("IntLstm", "IntMul", "Relu", "LeakyRelu", "PRelu"),
 }
 
 

@@ -41,8 +41,11 @@ _NEAR_HALF = 0.5 + 2.0**-20
 """An entry is the nearest, or one of the two nearest where digits do not tell."""
 
 
-def recurrent(site: Site) -> Iterator[str]:
-    """One direction of a recurrent node, from its weights and the scales of its states."""
+def recurrent(site: Site, make: "type[Made] | None" = None) -> Iterator[str]:
+    """One direction of a recurrent node, from its weights and the scales of its states.
+
+    ``make``: of what its numbers follow, where that is not the nearest to real ones.
+    """
     site.is_op(_NAMES[site.node.op])
     node, given = site.first, site.given
     if node.attrs.get("direction", "forward") not in ("forward", b"forward"):
@@ -53,11 +56,11 @@ def recurrent(site: Site) -> Iterator[str]:
     states = [_stored(site, tensor) for tensor in site.node.outputs]
     yield from _states(site, states)
     yield from _lengths(site)
-    made = _Made(site, x, y, states[-1])
+    made = (make or Made)(site, x, y, states[-1])
     for name, value in made.numbers().items():
         yield from unlike(name, given[name], value)
     yield from made.tables()
-    attributes: dict[str, Any] = {"rounding": expected_rounding(site.settings.target)}
+    attributes = made.attributes()
     if node.op == "GRU":
         attributes["linear_before_reset"] = int(node.attrs.get("linear_before_reset", 0))
     yield from unlike_attributes(site.node.attrs, attributes)
@@ -109,7 +112,7 @@ def _lengths(site: Site) -> Iterator[str]:
 
 
 @dataclass
-class _Made:
+class Made:
     """What the numbers of a node follow from, and the numbers."""
 
     site: Site
@@ -130,14 +133,12 @@ class _Made:
         if node.op == "GRU" and self.last:
             apart[2 * self.hidden :] = True
         sums = both[0] + np.where(apart, 0.0, both[1]), np.where(apart, both[1], 0.0)
-        per_channel = bool(settings.per_channel) and rules.matmul_weights == "per_channel"
+        self.per_channel = bool(settings.per_channel)
+        self.per_channel &= rules.matmul_weights == "per_channel"
         self.matrices: dict[str, Matrix] = {}
         sides = zip("wr", weights, sums, (self.x, self.y), strict=True)
         for name, values, bias, scale in sides:
-            steps = np.array(scale.scale)
-            self.matrices[name] = stored_matrix(
-                values[0], bias, 0, steps, per_channel, node.op, rules.weights, False
-            )
+            self.matrices[name] = self.stored(values[0], bias, np.array(scale.scale))
         self.reaches = {
             name: np.abs(matrix.weights.astype(np.int64)).sum(axis=1) * _farthest(codes)
             + np.abs(matrix.bias.astype(np.int64))
@@ -156,6 +157,17 @@ class _Made:
         codes = self.x if name == "w" else self.y
         steps = codes.scale * self.matrices[name].scale.astype(np.float64)
         return np.asarray(self.reaches[name] * steps)
+
+    def stored(
+        self, values: NDArray[Any], bias: NDArray[Any], steps: NDArray[np.float64]
+    ) -> Matrix:
+        """Weights [rows, n], each row by the rule of the target."""
+        rule, op = self.site.settings.target.weights, self.site.first.op
+        return stored_matrix(values, bias, 0, steps, self.per_channel, op, rule, False)
+
+    def attributes(self) -> dict[str, Any]:
+        """Those that do not come from the float node."""
+        return {"rounding": expected_rounding(self.site.settings.target)}
 
     def scales(self, name: str) -> list[float]:
         """Those of the rows of a matrix."""

@@ -113,8 +113,8 @@ def emit_tflite(
     are free.
     """
     program = TfliteOperations(runtime=runtime_of(runtime))
-    to = TfliteLowering(program=program, record=read.record)
     graph, inputs = read.graph, []
+    to = TfliteLowering(program=program, record=read.record, ends=graph.outputs)
     for name, tensor, sizes in stored_inputs(to, graph):
         with named(to, f"input {name!r}"):
             order = in_order(len(sizes))

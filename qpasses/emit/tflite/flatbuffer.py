@@ -47,18 +47,25 @@ class Scales:
 
 @dataclass
 class FileTensor:
-    """A tensor of the file; ``values`` of a constant."""
+    """A tensor of the file; ``values`` of a constant.
+
+    ``is_kept``: a variable, which an operator reads and writes; it starts at its zero point.
+    """
 
     name: str
     shape: tuple[int, ...]
     element: str
     values: NDArray[Any] | None = None
     meaning: Scales | None = None
+    is_kept: bool = False
 
 
 @dataclass(frozen=True)
 class FileOperator:
-    """An operator: its name and version, tensors by place, -1 for none, and its options."""
+    """An operator: its name and version, tensors by place, -1 for none, and its options.
+
+    ``between``: tensors that say what it computes between inputs and outputs.
+    """
 
     name: str
     version: int
@@ -66,6 +73,7 @@ class FileOperator:
     outputs: Sequence[int]
     options: str = ""
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    between: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,7 @@ def _tensor(known: Any, buffers: list[Any], tensor: FileTensor) -> Any:
     made.name, made.shape = tensor.name, np.array(tensor.shape, np.int32)
     made.type = getattr(known.TensorType, _TYPES[tensor.element])
     made.hasRank = True
+    made.isVariable = tensor.is_kept
     if tensor.values is not None:
         raw = np.ascontiguousarray(tensor.values).reshape(-1).view(np.uint8)
         made.buffer = _buffer(known, buffers, raw)
@@ -157,6 +166,8 @@ def _operator(known: Any, code: int, operator: FileOperator) -> Any:
     made.opcodeIndex = code
     made.inputs = np.array(operator.inputs, np.int32)
     made.outputs = np.array(operator.outputs, np.int32)
+    if operator.between:
+        made.intermediates = np.array(operator.between, np.int32)
     if operator.options:
         made.builtinOptionsType = getattr(known.BuiltinOptions, operator.options)
         made.builtinOptions = getattr(known, f"{operator.options}T")()

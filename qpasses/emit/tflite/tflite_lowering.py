@@ -55,8 +55,8 @@ class UnlikeRuntimeError(RefusedError):
 class TfliteLowering(Lowering):
     """A graph on its way to a TFLite file.
 
-    ``record``: that of the model; ``columns``: by tensor, where in ONNX's row each column is,
-    of rows that lie as the pictures do which they are made of.
+    ``record``: that of the model; ``ends``: its outputs; ``columns``: by tensor, where in
+    ONNX's row each column is, of rows that lie as the pictures do which they are made of.
     """
 
     system: ClassVar[str] = "TFLite"
@@ -65,11 +65,16 @@ class TfliteLowering(Lowering):
     program: TfliteOperations = field(default_factory=TfliteOperations)
     record: Record = field(default_factory=Record)
     columns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    ends: Sequence[Tensor] = ()
 
     @property
     def runtime(self) -> Runtime:
         """Whose kernels compute it."""
         return self.program.runtime
+
+    def is_wanted(self, tensor: Tensor) -> bool:
+        """Whether anything reads it, or it leaves the graph."""
+        return bool(tensor.outputs) or any(tensor is each for each in self.ends)
 
     def begin(self, node: Node) -> None:
         """What it writes means what the record says of its first output."""

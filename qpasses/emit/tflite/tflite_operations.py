@@ -147,8 +147,7 @@ class TfliteOperations(Operations):
     def _new(self, shape: Sequence[int], element: str, meaning: Scales | None = None) -> Value:
         if 0 in shape:
             raise RefusedError("a tensor without elements")
-        self.tensors.append(FileTensor("", tuple(map(int, shape)), element, None, meaning))
-        return Value(f"%{len(self.tensors) - 1}", tuple(map(int, shape)), element)
+        return self.fresh([*map(int, shape)], element, meaning)
 
     def operator(
         self,
@@ -175,15 +174,33 @@ class TfliteOperations(Operations):
             like = (self.tensor(each).meaning for each in inputs if each.element == element)
             meaning = next(like, self.meaning)
         key = (name, tuple(inputs), tuple(shape), element, meaning, *sorted(numbers.items()))
-        if key in self._made:
-            return self._made[key]
-        value = self._new(shape, element, meaning)
-        places = [place_of(each) for each in inputs]
-        made = FileOperator(name, version, places, [place_of(value)], options, numbers)
-        self.operators.append(made)
-        self.counts[name] = self.counts.get(name, 0) + 1
-        self._made[key] = value
-        return value
+        if key not in self._made:
+            self._made[key] = self._new(shape, element, meaning)
+            self.append(name, version, inputs, self._made[key], options, numbers)
+        return self._made[key]
+
+    def append(
+        self,
+        name: str,
+        version: int,
+        inputs: Sequence[Value | None],
+        value: Value,
+        options: str,
+        numbers: Mapping[str, Any],
+        between: Sequence[Value] = (),
+    ) -> None:
+        """One that gives ``value``; ``between``: what it computes on the way."""
+        places = [-1 if each is None else place_of(each) for each in inputs]
+        rest = [place_of(value)], options, numbers, [*map(place_of, between)]
+        self.operators.append(FileOperator(name, version, places, *rest))
+        self.counts[name] = 1 + self.counts.get(name, 0)
+
+    def fresh(
+        self, shape: Sequence[int], element: str, meaning: Scales | None, is_kept: bool = False
+    ) -> Value:
+        """A tensor that no operator writes yet, of sizes that may be 0; or a variable."""
+        self.tensors.append(FileTensor("", (*shape,), element, None, meaning, is_kept))
+        return Value(f"%{len(self.tensors) - 1}", (*shape,), element)
 
     def add(
         self,

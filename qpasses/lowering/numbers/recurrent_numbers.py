@@ -1,7 +1,7 @@
 """Recurrent nets: tables of their activations, multipliers and shifts of their sums."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, log2
 from typing import Any
@@ -130,11 +130,13 @@ class Numbers:
 
     ``shared``: those that nodes with equal ones share. ``steps``: of the sums of gates; of a
     GRU also that of the sums of its state that are reset, where it resets sums.
+    ``attributes``: of the node.
     """
 
     own: Mapping[str, NDArray[Any]]
     shared: frozenset[str]
     steps: Sequence[Fraction]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def lstm_numbers(

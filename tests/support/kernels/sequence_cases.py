@@ -7,7 +7,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP, NODE_ROUNDINGS
 from tests.support.kernels.draws import sums_beside_ties
 from tests.support.op_nodes import Case
-from tests.support.recurrent_cases import Parts, Sizes, gru, lstm, rnn
+from tests.support.recurrent_cases import FORMS, Parts, Sizes, gru, lstm, rnn
 
 BYTES, SIGNED, WORDS = (np.dtype(each) for each in (np.uint8, np.int8, np.int16))
 
@@ -19,10 +19,10 @@ TYPES = [
 
 
 def lstms(rng):
-    """With peepholes every third."""
+    """With peepholes every third, of all forms."""
 
     def node(number, *made):
-        return lstm(*made, number % 3 == 0, *_two(number))
+        return lstm(*made, number % 3 == 0, *_two(number), number // 2 % len(FORMS))
 
     return nodes(rng, "IntLstm", 4, node)
 
