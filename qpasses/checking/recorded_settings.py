@@ -7,7 +7,7 @@ import numpy as np
 from opsets.errors import VerificationError
 from opsets.target import load_target, target_names
 from qpasses.checking.meaning import is_standard
-from qpasses.ir.graph import Graph, constant
+from qpasses.ir.graph import Graph
 from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import RECURRENT
@@ -58,15 +58,14 @@ def unlike_settings(graph: Graph, record: Record, settings: Settings) -> list[st
 
 
 def _inner_words(graph: Graph) -> set[str]:
-    """Tensors that may have 16 bits whatever is asked for: states of recurrent nodes, and what
-    standard nodes move to them or from them, constants too.
+    """Tensors that may have 16 bits whatever is asked for: what recurrent nodes read and give,
+    and what standard nodes move to them or from them.
     """
     if not any(node.op in RECURRENT for node in graph.nodes):
         return set()
     able = [node for node in graph.nodes if node.op in RECURRENT or is_standard(node)]
-    written = [tensor.name for node in able for tensor in node.outputs]
-    read = [each for node in able for each in node.inputs if constant(each) is not None]
-    return {*written, *(tensor.name for tensor in (*graph.inputs, *read))}
+    ends = [tensor for node in able for tensor in (*node.inputs, *node.outputs)]
+    return {tensor.name for tensor in (*graph.inputs, *ends)}
 
 
 def _unlike_channels(

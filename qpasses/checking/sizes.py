@@ -22,7 +22,8 @@ def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Seq
     for body in nested_graphs(model.graph):
         del body.value_info[:]
         for value in body.output:
-            value.type.tensor_type.ClearField("shape")
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
     for tensor in model.graph.initializer:
         if prod(tensor.dims) > _LARGE:  # no size is computed from so many numbers
             tensor.ClearField("raw_data")

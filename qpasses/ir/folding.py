@@ -67,9 +67,10 @@ def _fold_nodes(graph: Graph) -> None:
 def _draws(node: Node) -> bool:
     """Whether its results, or those of a node of its bodies, are others in each run.
 
-    Or in each iteration.
+    Or in each iteration. Or no tensors: graphsurgeon, which takes a sequence for one, folds
+    nothing then.
     """
-    if node.domain == FLOW:
+    if node.domain == FLOW or node.op == "SequenceEmpty":
         return True
     bodies = [each for each in node.attrs.values() if is_graph(each)]
     is_training = node.op == "Dropout" and len(node.inputs) > 2

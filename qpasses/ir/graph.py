@@ -30,7 +30,16 @@ def _forget_reader(self: SynchronizedList, elem: Any) -> None:
     raise ValueError(f"{self.parent_obj.name!r} is not among the ends of {elem.name!r}")
 
 
+def _copied(self: gs.Variable) -> gs.Variable:
+    """A copy without ends; graphsurgeon forgets which tensors are sequences."""
+    made = gs.Variable(self.name, self.dtype, self.shape, self.type)
+    if hasattr(self, "declared"):
+        made.declared = self.declared
+    return made
+
+
 SynchronizedList._remove_from_elem = _forget_reader
+gs.Variable.copy = _copied
 
 Graph: TypeAlias = gs.Graph
 Node: TypeAlias = gs.Node

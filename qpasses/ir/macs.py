@@ -272,7 +272,8 @@ def _with_sizes(model: onnx.ModelProto, sizes: Mapping[str, Sequence[int]]) -> o
     for graph in nested_graphs(model.graph):
         del graph.value_info[:]
         for value in graph.output:
-            value.type.tensor_type.ClearField("shape")
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
     for value in model.graph.input:
         if value.name in sizes:
             dims = value.type.tensor_type.shape.dim

@@ -99,18 +99,14 @@ def _through(
     upgraded = upgrade(plain, sample, newest, oldest, expected)
     is_flat = not any(node.op_type in ("Loop", "Scan") for node in upgraded.graph.node)
     if not is_flat:
-        upgraded = _with_cells(upgraded, context, watch)
+        upgraded = _with_cells(upgraded, sample, context, watch)
     graph = import_graph(true_shapes(upgraded, sample))
     if is_flat:
         run_passes(CELLS, graph, context, watch)  # no node is theirs, but they are seen
     for name in context.record.declined.keys() - {node.name for node in graph.nodes}:
         del context.record.declined[name]  # a Loop or Scan that was taken apart
-    if graph.opset < oldest == OPSET_INT16:
-        raise ModelError(
-            f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
-            "raised: leave --residual-type and --tensor-types away; states of LSTM and GRU "
-            "have 16 bits"
-        )
+    if oldest == OPSET_INT16 or _has_nets(graph):
+        _check_opset(graph)
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
     )
@@ -129,16 +125,46 @@ def _through(
     return graph, whole
 
 
-def _with_cells(model: onnx.ModelProto, context: Context, watch: Watch) -> onnx.ModelProto:
+def _has_nets(graph: Graph) -> bool:
+    return any(node.op in GATES for node in graph.nodes)
+
+
+def _check_opset(graph: Graph) -> None:
+    """Raise ModelError where nothing may have 16 bits."""
+    if graph.opset < OPSET_INT16:
+        raise ModelError(
+            f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
+            "raised: leave --residual-type and --tensor-types away; states of LSTM and GRU "
+            "have 16 bits"
+        )
+
+
+def _with_cells(
+    model: onnx.ModelProto, sample: Arrays | None, context: Context, watch: Watch
+) -> onnx.ModelProto:
     """``model`` with LSTM, GRU and RNN for Loops and Scans that write these out."""
     graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
     fold_constants(graph)
     run_passes(CELLS, graph, context, watch)
-    if not any(node.op in GATES for node in graph.nodes):
+    if not _has_nets(graph):
         return model
     made = prepared_model(graph)
     del made.graph.value_info[:]
-    return made
+    return upgrade(made, sample, OPSET, OPSET_INT16)
+
+
+def _with_words(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
+    """``graph`` at an opset of states in 16 bits, where passes have found nets in it.
+
+    Raises ModelError if it cannot be raised; nor can what a quantized model stores be.
+    """
+    if graph.opset >= OPSET_INT16 or not _has_nets(graph):
+        return graph
+    if not context.given:
+        made = upgrade(prepared_model(graph), sample, OPSET, OPSET_INT16)
+        graph = import_graph(true_shapes(made, sample))
+    _check_opset(graph)
+    return graph
 
 
 def _runnable(graph: Graph, context: Context) -> onnx.ModelProto:
@@ -180,6 +206,7 @@ def _expanded(
     run_passes(NETS, graph, context, watch)
     if watch.stops_in(NETS):
         return graph
+    graph = _with_words(graph, sample, context)
     is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
     run_passes(EXPAND, graph, context, watch)
     return _sized(graph, sample, context) if is_fused else graph

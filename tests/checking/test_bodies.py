@@ -278,6 +278,57 @@ def test_bodies_that_are_left_whole_have_a_reason(inputs, nodes, sizes, said):
     assert qpasses.verify(result.model, original, feeds).verdict == result.verdict
 
 
+LISTED = """g (float[1, 8, 5] x) => (float[a, b, 3] y) {
+    k = Conv (x, kernel)
+    rows = Transpose <perm = [0, 2, 1]> (k)
+    none = SequenceEmpty <dtype = 1> ()
+    part = Slice (wide, zero, eight, one)
+    last, all = Loop (five, "", start, none) <body = turn
+        (int64 i, bool on, float[1, 8] h, seq(float[?, ?]) q)
+        => (bool off, float[1, 8] t, seq(float[?, ?]) r) {
+        off = Identity (on) e = Gather <axis = 1> (rows, i) p = Mul (h, e) s = Add (p, e)
+        t = Tanh (s) r = SequenceInsert (q, t)
+    }>
+    o = ConcatFromSequence <axis = 1, new_axis = 1> (all)
+    y = MatMul (o, part)
+}"""
+
+
+def test_a_list_that_a_loop_carries_is_left_and_all_around_is_integer():
+    """Its types are kept, constants are folded, and products are counted."""
+    constants = {
+        **{"kernel": numbers(8, 8, 1), "wide": numbers(12, 3), "start": numbers(1, 8) * 0},
+        **{"zero": np.array([0]), "eight": np.array([8]), "one": np.array([0])},
+    }
+    original = model(LISTED, opset=17, five=np.int64(5), **constants)
+    feeds = [{"x": numbers(1, 8, 5, seed=seed)} for seed in range(8)]
+    result = qpasses.quantize(original, feeds)
+    summary = summary_of(result)
+    assert summary["macs"] == 5 * 8 * (8 + 3) and summary["integer_mac_share"] == 1
+    found = qpasses.verify(result.model, original, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == (result.verdict, [])
+
+
+def test_a_loop_may_begin_with_the_state_of_a_net():
+    original = model(
+        """g (float[6, 1, 8] x) => (float[1, 8] y) {
+        all, last = GRU <hidden_size = 8> (x, rows_x, rows_h)
+        h = Squeeze (last, first)
+        y = Loop (three, "", h) <body = turn
+            (int64 i, bool on, float[1, 8] s) => (bool off, float[1, 8] t) {
+            off = Identity (on) p = MatMul (s, w) r = Relu (p) o = Add (r, s) t = MatMul (o, v)
+        }>
+    }""",
+        **{"rows_x": numbers(1, 24, 8) / 2, "rows_h": numbers(1, 24, 8, seed=3) / 2},
+        **{"w": numbers(8, 8) / 2, "v": numbers(8, 8, seed=3) / 2},
+        **{"first": np.array([0]), "three": np.int64(3)},
+    )
+    feeds = [{"x": numbers(6, 1, 8, seed=seed)} for seed in range(8)]
+    result = qpasses.quantize(original, feeds)
+    found = qpasses.verify(result.model, original, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
+
+
 @pytest.mark.parametrize("to", ["tosa", "tflite"])
 @pytest.mark.parametrize("name", ["branches", "loop"])
 def test_exits_refuse_bodies_by_name(name, to, tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import example, given
 
+import qpasses
 from opsets.target import load_target
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.rewriting import Context, run_passes
@@ -77,3 +78,13 @@ def test_steps_that_read_rows_of_other_sizes_stay():
     graph, _ = rewritten(model, RecognizeUnrolledCells())
     assert ops(graph) == []
     is_the_same(model, graph, feed)
+
+
+@pytest.mark.parametrize("opset", [18, 20, 21])
+def test_nets_are_raised_to_an_opset_of_states_in_16_bits(opset):
+    cells = Unrolled(Writing("LSTM", steps=4, order="ifco"), axis=1, shown="all")
+    model, feed = cells.made()
+    model.opset_import[0].version = opset
+    result = qpasses.quantize(model, [feed] * 3)
+    assert [each.op for each in result.evidence if each.op.startswith("Int")] == ["IntLstm"]
+    assert qpasses.verify(result.model, model, [feed] * 3).verdict == result.verdict
