@@ -37,9 +37,10 @@ def measure(graph: Graph, context: Context) -> None:
     """
     model = _with_sizes(prepared_model(graph), context.record.sizes)
     sized = infer_shapes(model).graph
-    values = [*sized.value_info, *sized.output, *sized.input]
+    graphs = list(nested_graphs(sized))
+    values = [v for each in graphs for v in (*each.value_info, *each.output, *each.input)]
     inferred = {value.name: _dims(value) for value in values}
-    written = [name for node in sized.node for name in node.output if name]
+    written = [name for each in graphs for n in each.node for name in n.output if name]
     found = {name: inferred.get(name) for name in [*(x.name for x in sized.input), *written]}
     unknown = [name for name, dims in found.items() if dims is None]
     found |= run_sizes(model, context.record.sizes, unknown)

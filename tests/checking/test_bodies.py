@@ -309,6 +309,22 @@ def test_a_list_that_a_loop_carries_is_left_and_all_around_is_integer():
     assert (found.verdict, summary_of(found)["problems"]) == (result.verdict, [])
 
 
+def test_sizes_in_bodies_are_known_where_those_of_inputs_are_free():
+    inputs = "float[N, 5, 4] x, bool c"
+    nodes = """h = MatMul (x, w)
+    y = If (c) <
+        then_branch = yes () => (float[N, 4] a)
+            { q = MatMul (h, v) a = ReduceMean <axes = [1], keepdims = 0> (q) },
+        else_branch = no () => (float[N, 4] b)
+            { p = Softmax (h) b = ReduceMean <axes = [1], keepdims = 0> (p) }
+    >"""
+    original, feeds = of_text(inputs, "float[N, 4] y", nodes), feeds_of(inputs, (2, 5, 4))
+    result = qpasses.quantize(original, feeds)
+    assert (result.verdict, summary_of(result)["float_nodes"]) == ("ok", [])
+    found = qpasses.verify(result.model, original, feeds)
+    assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
+
+
 def test_a_loop_may_begin_with_the_state_of_a_net():
     original = model(
         """g (float[6, 1, 8] x) => (float[1, 8] y) {
