@@ -1,13 +1,15 @@
 """Shapes inside of bodies, where ONNX's inference knows nothing of constants around them."""
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 import onnx
 
 from qpasses.ir.cutting import cut
 from qpasses.ir.flow import CARRIED, CARRIED_OUT, COLLECTED, FLOW, JOINED
 from qpasses.ir.homes import attribute_of, is_flow
-from qpasses.ir.splicing import spliced
+from qpasses.ir.model_nodes import nested_graphs
+from qpasses.ir.splicing import own_names, spliced
 
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
@@ -18,25 +20,43 @@ _ROUNDS = 4
 def with_inner_shapes(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
     """``model``, whose shapes ``infer`` finds, with those of what its bodies compute.
 
-    A state has the shape it has at first where an iteration that finds it so leaves it so.
+    A state has the shape it has at first where an iteration that finds it so leaves it so, or
+    those sizes of it that are numbers where it is these that are left.
     """
     inferred = infer(model)
     flat = spliced(inferred)
     if flat is inferred:
         return inferred
     flat.opset_import.append(onnx.helper.make_opsetid(FLOW, 1))
-    flat, refused = infer(flat), set[str]()
+    flat, states = infer(flat), dict[str, Shape | None]()
     while True:
         found = flat
         for _ in range(_ROUNDS):
-            assumed = _assumed(found, refused)
+            assumed = _assumed(found, states)
             if assumed is found:
                 break
             found = infer(assumed)
-        wrong = {*_changing(found)} - refused
-        if not wrong:
+        changed = _changed(found, states)
+        if not changed:
             return cut(found)
-        refused |= wrong
+        states |= changed
+
+
+def with_states(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
+    """``model``, whose bodies say what ``with_inner_shapes`` finds of what they read.
+
+    Where no other tensor is called the same.
+    """
+    shaped = with_inner_shapes(model, infer)
+    known = {value.name: value for each in nested_graphs(shaped.graph) for value in each.input}
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    *bodies, whole = nested_graphs(made.graph)
+    count = Counter(name for each in (*bodies, whole) for name in own_names(each))
+    for value in (value for each in bodies for value in each.input):
+        if count[value.name] == 1 and value.name in known:
+            value.CopyFrom(known[value.name])
+    return made
 
 
 Shape = tuple[int | str, ...]
@@ -54,15 +74,16 @@ def _shapes(model: onnx.ModelProto) -> dict[str, Shape]:
     return found
 
 
-def _assumed(flat: onnx.ModelProto, refused: Container[str]) -> onnx.ModelProto:
+def _assumed(flat: onnx.ModelProto, states: Mapping[str, Shape | None]) -> onnx.ModelProto:
     """``flat`` with shapes of what bodies are given and give; itself if none is new.
 
-    ``refused``: states that an iteration leaves otherwise.
+    ``states``: what is known of those that an iteration leaves otherwise than at first.
     """
     known, found = _shapes(flat), dict[str, Shape]()
     for node in filter(is_flow, flat.graph.node):
-        name, shape = node.output[0], _given(node, known)
-        if shape and name not in refused and _fixed(shape) > _fixed(known.get(name)):
+        name = node.output[0]
+        shape = states.get(name, _given(node, known))
+        if shape and _fixed(shape) > _fixed(known.get(name)):
             found[name] = shape
     return _with_shapes(flat, found) if found else flat
 
@@ -70,8 +91,10 @@ def _assumed(flat: onnx.ModelProto, refused: Container[str]) -> onnx.ModelProto:
 def _given(node: onnx.NodeProto, known: Mapping[str, Shape]) -> Shape | None:
     """The shape that what ``node`` gives has by that of what it is given, if that is known."""
     places = {CARRIED: (0,), CARRIED_OUT: (0, 1), COLLECTED: (0,), JOINED: (1, 2)}
-    shapes = {known.get(node.input[place]) for place in places.get(node.op_type, ())}
-    shape = shapes.pop() if len(shapes) == 1 else None
+    shapes = [known.get(node.input[place]) for place in places.get(node.op_type, ())]
+    shape = shapes[0] if shapes else None
+    if len({*shapes}) > 1:
+        shape = _common(node.output[0], *shapes) if node.op_type == CARRIED_OUT else None
     if shape is None or node.op_type != COLLECTED:
         return shape
     if attribute_of(node, "axis"):
@@ -85,11 +108,36 @@ def _fixed(shape: Shape | None) -> int:
     return -1 if shape is None else sum(isinstance(size, int) for size in shape)
 
 
-def _changing(flat: onnx.ModelProto) -> list[str]:
-    """States that an iteration gives another shape, or one that is not known."""
-    known = _shapes(flat)
-    ends = [node.input for node in _leaving(flat)]
-    return [found for given, found, *_ in ends if known.get(given) != known.get(found)]
+def _common(name: str, one: Shape | None, other: Shape | None) -> Shape | None:
+    """What two shapes have in common, sizes of their own of ``name`` elsewhere; or nothing."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    pairs = enumerate(zip(one, other, strict=True))
+    shape = tuple(a if a == b else f"{name} size {axis}" for axis, (a, b) in pairs)
+    return shape if any(isinstance(size, int) for size in shape) else None
+
+
+def _changed(
+    flat: onnx.ModelProto, states: Mapping[str, Shape | None]
+) -> dict[str, Shape | None]:
+    """States that iterations leave otherwise than ``states`` say, and what stays of them."""
+    known, changed = _shapes(flat), dict[str, Shape | None]()
+    for node in _leaving(flat):
+        end, state = (known.get(name) for name in node.input[:2])
+        name = node.input[1]
+        if end == state or (name in states and _holds(states[name], end)):
+            continue
+        changed[name] = None if name in states else _common(name, state, end)
+    return changed
+
+
+def _holds(state: Shape | None, end: Shape | None) -> bool:
+    """Whether the numbers of ``state`` are sizes of ``end``; nothing is said of no state."""
+    if state is None:
+        return True
+    pairs = [] if end is None or len(end) != len(state) else zip(state, end, strict=True)
+    found = [a == b for a, b in pairs if isinstance(a, int)]
+    return bool(found) and all(found)
 
 
 def _leaving(flat: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

@@ -8,7 +8,7 @@ import onnx
 from calibration import Session
 from opsets.declaration import keeps_shape as keeps_shape
 from qpasses.ir.cutting import cut
-from qpasses.ir.inner_shapes import with_inner_shapes
+from qpasses.ir.inner_shapes import with_inner_shapes, with_states
 from qpasses.ir.model_nodes import SIMPLIFIED, is_simplified, nested_graphs, nodes_of
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.splicing import spliced
@@ -134,6 +134,11 @@ def infer_shapes(model: onnx.ModelProto, inside: bool = True) -> onnx.ModelProto
     not know of RMSNormalization it knows of LayerNormalization.
     """
     return with_inner_shapes(model, _inferred) if inside else _inferred(model)
+
+
+def infer_states(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model``, whose bodies say what sizes are known of what they read."""
+    return with_states(model, _inferred)
 
 
 def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:

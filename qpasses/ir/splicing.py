@@ -64,7 +64,7 @@ class _Splicer:
     def __init__(self, graph: GraphProto) -> None:
         self.initializers: list[onnx.TensorProto] = []
         self.values: list[ValueInfoProto] = []
-        self._taken = Taken([*_own_names(graph), *_names_that_stay(graph)])
+        self._taken = Taken([*own_names(graph), *_names_that_stay(graph)])
         self._nodes = Taken(node.name for node in graph.node)
         self._known = {value.name for value in (*graph.value_info, *graph.output)}
 
@@ -172,7 +172,7 @@ class _Splicer:
 
         And how what is ``around`` is called.
         """
-        names = {name: fresh(name, self._taken) for name in _own_names(body)}
+        names = {name: fresh(name, self._taken) for name in own_names(body)}
         for tensor in body.initializer:
             self.initializers.append(_called(tensor, names[tensor.name]))
         idle = _idle_names(body)
@@ -220,7 +220,7 @@ def _called(part: Named, name: str) -> Named:
     return copy
 
 
-def _own_names(graph: GraphProto) -> list[str]:
+def own_names(graph: GraphProto) -> list[str]:
     """What ``graph`` itself gives names to, each once."""
     found = [value.name for value in (*graph.input, *graph.initializer)]
     found += [name for node in graph.node for name in node.output if name]
@@ -235,7 +235,7 @@ def _names_that_stay(graph: GraphProto, in_scan: bool = False) -> Iterator[str]:
             if splices:
                 yield from _names_that_stay(body, node.op_type == "Scan")
             else:
-                yield from (name for each in nested_graphs(body) for name in _own_names(each))
+                yield from (name for each in nested_graphs(body) for name in own_names(each))
 
 
 def _read_nodes(graph: GraphProto) -> list[NodeProto]:
@@ -281,7 +281,7 @@ def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
 
 
 def _rename_captured(body: GraphProto, names: Mapping[str, str]) -> None:
-    own = set(_own_names(body))
+    own = set(own_names(body))
     outer = {name: new for name, new in names.items() if name not in own}
     nodes = [_renamed(node, outer) for node in body.node]
     del body.node[:]

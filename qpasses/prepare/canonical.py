@@ -20,7 +20,7 @@ from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
-from qpasses.ir.shapes import infer_shapes, true_shapes
+from qpasses.ir.shapes import infer_shapes, infer_states, true_shapes
 from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
@@ -143,7 +143,7 @@ def _with_cells(
     model: onnx.ModelProto, sample: Arrays | None, context: Context, watch: Watch
 ) -> onnx.ModelProto:
     """``model`` with LSTM, GRU and RNN for Loops and Scans that write these out."""
-    graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
+    graph = import_graph(infer_shapes(infer_states(model), inside=False), are_apart=True)
     fold_constants(graph)
     run_passes(CELLS, graph, context, watch)
     if not _has_nets(graph):

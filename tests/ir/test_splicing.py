@@ -214,3 +214,29 @@ def test_a_constant_that_is_an_end_of_the_model_stays_outside(end):
     onnx.checker.check_model(made)
     feed = {"x": np.float32([1, -2]), "c": np.array(True)}
     assert same_outputs(original, made, feed)
+
+
+def test_the_width_of_a_state_is_known_where_its_rows_are_called_otherwise():
+    flat = spliced(
+        infer_shapes(
+            model(
+                """g (float[n, 3, 4] x) => (float[a, 4] y) {
+        sizes = Shape <end = 1> (x)
+        both = Concat <axis = 0> (sizes, four)
+        start = ConstantOfShape (both)
+        y = Loop (three, "", start) <body = turn
+            (int64 i, bool on, float[p, q] s) => (bool off, float[r, t] e) {
+            off = Identity (on) k = Gather <axis = 1> (x, i) m = MatMul (s, w) e = Add (m, k)
+        }>
+    }""",
+                four=np.array([4]),
+                three=np.int64(3),
+                w=np.eye(4, dtype=np.float32),
+            )
+        )
+    )
+    shapes = {
+        each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim]
+        for each in flat.graph.value_info
+    }
+    assert shapes["s"] == shapes["m"] == shapes["e"] == [0, 4]
