@@ -261,3 +261,11 @@ def test_what_stands_in_bodies_gets_16_bits_too(in_bodies, options):
     assert widths["met"]
     assert {"q", "t", "c"} <= {*widths["tensors"]}
     assert found.report["accuracy"]["outputs"][0]["sqnr_db"] > plain + 6
+
+
+def test_a_product_of_16_bits_stays_integer_from_a_quantized_model():
+    given = qpasses.quantize(net(), FEEDS, tensor_types=["b=int16"], emit="qdq").model
+    found = qpasses.integerize(given, FEEDS)
+    assert found.verdict == "ok"
+    assert qpasses.verify(found.model, given, FEEDS[:4]).verdict == "ok"
+    assert found.report["accuracy"]["outputs"][0]["sqnr_db"] > 40
