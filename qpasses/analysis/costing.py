@@ -52,23 +52,25 @@ def costs_of(
 ) -> Mapping[str, float]:
     """Noise over signal of each of the ``stored`` activations alone: these add up, about.
 
-    By names in the integer graph, as ``Costs`` are. Raises ModelError where a graph cannot be
-    run.
+    What bodies store, in all iterations. By names in the integer graph, as ``Costs`` are.
+    Raises ModelError where a graph cannot be run.
     """
     looked = looked_at(pair)
     worlds = Worlds(pair, looked)
     names = [name for name in looked if name in worlds.outputs]
-    heard, steps = worlds.heard(names), worlds.steps
-    places = [k for k, step in enumerate(steps) if k in heard and step.stored in stored]
-    costs = {place: Noise(len(names)) for place in places}
+    heard = worlds.heard(names)
+    known = {**worlds.roundings, **worlds.inside}
+    order = sorted(known, key=lambda name: known[name])
+    some = [name for name in order if known[name] in heard and name in stored]
+    costs = {name: Noise(len(names)) for name in some}
     advance = progress("measure what tensors cost", len(samples))
     with ThreadPoolExecutor(cores()) as threads:
         for _, feed in samples:
             with worlds.walk(feed, is_on=False) as real:
                 outputs = Outputs({name: real[worlds.outputs[name]] for name in names})
-                switched = partial(worlds.switched, values=real, is_on=False)
-                for place, changed in zip(places, threads.map(switched, places), strict=True):
-                    costs[place].add(outputs.signal, outputs.noise(changed))
+                rounded = partial(worlds.rounded, values=real)
+                for name, changed in zip(some, threads.map(rounded, some), strict=True):
+                    costs[name].add(outputs.signal, outputs.noise(changed))
             trim()
             advance()
-    return {steps[place].stored: noise.ratio or 0.0 for place, noise in costs.items()}
+    return {name: noise.ratio or 0.0 for name, noise in costs.items()}

@@ -1,11 +1,11 @@
 """Bodies as a whole: an If, Loop or Scan is one node of the graph that worlds are made of.
 
-What its bodies store is rounded in them where the node computes as in integers.
+What its bodies store is rounded in them where a flag, which the node reads, says so.
 """
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,33 +21,44 @@ from qpasses.ir.interchange import export_spliced
 from qpasses.ir.record import AnyQuantization, ChannelQuantization
 
 
-def with_bodies_whole(found: Cut, pair: Pair, is_rounded: bool) -> Cut:
-    """``found``, the spliced graph, with bodies; what stands around them is stored apart.
+@dataclass(frozen=True)
+class Whole:
+    """A graph with bodies; what stands around them is stored apart.
 
-    What they store is rounded in them if ``is_rounded``, else it stays as it is.
+    ``flags``: by tensor that bodies store, of the integer graph, the boolean input of the
+    graph that says whether it is rounded in them, or stays as it is.
     """
+
+    cut: Cut
+    flags: dict[str, str] = field(default_factory=dict)
+
+
+def with_bodies_whole(found: Cut, pair: Pair) -> Whole:
+    """``found``, the spliced graph, with bodies."""
     flat = found.model
     if not any(map(is_flow, flat.graph.node)):
-        return found
+        return Whole(found)
     homes = regions(export_spliced(pair.integer))
     inner = {real: each for real, each in found.stored.items() if homes.get(each.name)}
     narrow = {name: how for name, how in found.narrow.items() if homes.get(name)}
     read = {*names_read(flat.graph.node), *(value.name for value in flat.graph.output)}
-    rounded = [(each.written, real, each.how) for real, each in inner.items()]
+    rounded = [(each.written, real, each.name, each.how) for real, each in inner.items()]
     rounded += [
-        (given_name(pair.meanings[name].real), name, how) for name, how in narrow.items()
+        (given_name(pair.meanings[name].real), name, name, how) for name, how in narrow.items()
     ]
-    for source, name, how in reversed(rounded):
+    flags = dict[str, str]()
+    for source, name, stored, how in reversed(rounded):
         if given_name(name) in read:  # what nobody reads would stand around the bodies
-            _round(flat.graph, source, name, how, is_rounded)
+            flags[stored] = _round(flat.graph, source, name, how)
             read.add(source)
     _leave_out(flat.graph, [real for real, each in inner.items() if each.written != real])
-    return replace(
+    around = replace(
         found,
         model=cut(flat),
         stored={real: each for real, each in found.stored.items() if real not in inner},
         narrow={name: how for name, how in found.narrow.items() if name not in narrow},
     )
+    return Whole(around, flags)
 
 
 def _leave_out(graph: onnx.GraphProto, names: Iterable[str]) -> None:
@@ -77,19 +88,19 @@ def _leave_out(graph: onnx.GraphProto, names: Iterable[str]) -> None:
     graph.node.extend(kept)
 
 
-def _round(
-    graph: onnx.GraphProto, source: str, name: str, how: AnyQuantization, is_rounded: bool
-) -> None:
-    """Put two nodes between ``source`` and what reads its codes, called ``name``."""
-    codes, made = f"{name}::levels", given_name(name)
-    if not is_rounded:
-        graph.node.append(helper.make_node("Identity", [source], [codes]))
-        graph.node.append(helper.make_node("Identity", [codes], [made]))
-        return
+def _round(graph: onnx.GraphProto, source: str, name: str, how: AnyQuantization) -> str:
+    """Put nodes between ``source`` and what reads its codes, called ``name``; their flag."""
+    codes, levels, made = f"{name}::levels", f"{name}::rounded", given_name(name)
+    flag, scale, zero = f"{name}::is_rounded", f"{name}::scale", f"{name}::zero"
     axis: dict[str, Any] = {"axis": how.axis} if isinstance(how, ChannelQuantization) else {}
-    scale, zero = f"{name}::scale", f"{name}::zero"
     factors = np.array(how.factors(how.zero.ndim), np.float32)
     graph.initializer.append(numpy_helper.from_array(factors, scale))
     graph.initializer.append(numpy_helper.from_array(how.zero, zero))
-    for op, ends in (("QuantizeLinear", (source, codes)), ("DequantizeLinear", (codes, made))):
+    for op, ends in (
+        ("QuantizeLinear", (source, codes)),
+        ("DequantizeLinear", (codes, levels)),
+    ):
         graph.node.append(helper.make_node(op, [ends[0], scale, zero], ends[1:], **axis))
+    graph.node.append(helper.make_node("Where", [flag, levels, source], [made]))
+    graph.input.append(helper.make_tensor_value_info(flag, onnx.TensorProto.BOOL, []))
+    return flag

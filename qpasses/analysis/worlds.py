@@ -6,10 +6,10 @@ float graph, with all of them on the Q/DQ graph. One that is switched tells what
 or gains: what it changes is computed anew, and nothing else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -23,9 +23,9 @@ from calibration.pieces import Parts
 from qpasses.analysis.kept import Kept
 from qpasses.analysis.piece import Piece, Values
 from qpasses.analysis.regions import regions_of
-from qpasses.analysis.whole_bodies import with_bodies_whole
+from qpasses.analysis.whole_bodies import Whole, with_bodies_whole
 from qpasses.checking.meaning import Pair
-from qpasses.checking.simulated import Cut, cut_at_stored, given_name
+from qpasses.checking.simulated import cut_at_stored, given_name
 from qpasses.ir.record import AnyQuantization, ChannelQuantization
 
 
@@ -98,7 +98,8 @@ class Step:
     """What is computed at once: ``off`` as in float, ``on`` as in integers.
 
     ``off`` is None for the rounding of a tensor, ``stored`` in the integer graph: what it
-    reads is read as it is. ``nodes``: the names of a region's float nodes.
+    reads is read as it is. ``nodes``: the names of a region's float nodes. ``inside``: by
+    tensor that its bodies store, what it reads to know whether that is rounded in them.
     """
 
     reads: Sequence[str]
@@ -107,16 +108,24 @@ class Step:
     on: "Piece | Rounding"
     nodes: Sequence[str] = ()
     stored: str = ""
+    inside: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, values: Values, is_on: bool) -> list[Any]:
-        """What is written, for ``values`` of all that is read, and maybe more."""
+    def run(
+        self, values: Values, is_on: bool, rounded: Container[str] | None = None
+    ) -> list[Any]:
+        """What is written, for ``values`` of all that is read, and maybe more.
+
+        ``rounded``: what is inside of it alone; None: all if it is on, or nothing.
+        """
         piece = self.on if is_on else self.off
         read = {name: values[name] for name in self.reads}
+        for name, flag in self.inside.items():
+            read[flag] = np.array(is_on if rounded is None else name in rounded)
         return [*read.values()] if piece is None else piece.run(read)
 
     @property
     def has_constants(self) -> bool:
-        """Whether it is a region with constants that the integer graph stores."""
+        """Whether it is a region with constants, or bodies, that the integer graph stores."""
         return not self.stored and self.on is not self.off
 
 
@@ -125,20 +134,21 @@ class Worlds:
 
     ``outputs``: of the float tensors that are looked at, under which name their values are;
     what nothing computes, as a constant, is left out. ``roundings``: the place of each stored
-    tensor's step.
+    tensor's step; ``inside``: of that whose bodies store it.
     """
 
     def __init__(self, pair: Pair, outputs: Sequence[str]) -> None:
         ours, theirs = (
-            with_bodies_whole(cut_at_stored(pair, is_on), pair, is_on)
-            for is_on in (True, False)
+            with_bodies_whole(cut_at_stored(pair, is_on), pair) for is_on in (True, False)
         )
-        self.outputs = {n: given_name(n) if n in ours.stored else n for n in outputs}
+        stored = ours.cut.stored
+        self.outputs = {n: given_name(n) if n in stored else n for n in outputs}
         self.steps = _in_order([*_steps(pair, ours, theirs, {*self.outputs.values()})])
         known = {name for step in self.steps for name in step.writes}
         known |= {tensor.name for tensor in pair.real.inputs}
         self.outputs = {real: name for real, name in self.outputs.items() if name in known}
         self.roundings = {step.stored: k for k, step in enumerate(self.steps) if step.stored}
+        self.inside = {n: k for k, step in enumerate(self.steps) for n in step.inside}
         self._writer = {name: k for k, step in enumerate(self.steps) for name in step.writes}
         self._readers: dict[str, list[int]] = {}
         for place, step in enumerate(self.steps):
@@ -179,7 +189,8 @@ class Worlds:
         values = dict[str, Any](feed)
         for place, step in enumerate(self.steps):
             is_on = stored_on if step.off is None else constants_on
-            values.update(zip(step.writes, step.run(values, is_on), strict=True))
+            made = step.run(values, is_on, step.inside if stored_on else ())
+            values.update(zip(step.writes, made, strict=True))
             for name in step.reads:
                 if self._readers[name][-1] == place and name not in self.outputs.values():
                     del values[name]
@@ -201,8 +212,31 @@ class Worlds:
         ``values``: what ``walk`` gave in its own, to which ``is_on`` belongs.
         """
         step = self.steps[place]
-        read = {name: self._value(name, values, is_on) for name in step.reads}
-        changed = dict(zip(step.writes, step.run(read, not is_on), strict=True))
+        return self._changed(
+            place, step.run(self._read(step, values, is_on), not is_on), values, is_on
+        )
+
+    def rounded(self, stored: str, values: Values) -> dict[str, Any]:
+        """The outputs that change where one tensor alone is rounded, in a body or elsewhere.
+
+        ``values``: what ``walk`` gave in the world of float.
+        """
+        if stored in self.roundings:
+            return self.switched(self.roundings[stored], values, is_on=False)
+        place = self.inside[stored]
+        read = self._read(self.steps[place], values, is_on=False)
+        made = self.steps[place].run(read, is_on=False, rounded=(stored,))
+        return self._changed(place, made, values, is_on=False)
+
+    def _read(self, step: Step, values: Values, is_on: bool) -> Values:
+        """What a step reads in a world."""
+        return {name: self._value(name, values, is_on) for name in step.reads}
+
+    def _changed(
+        self, place: int, made: Sequence[Any], values: Values, is_on: bool
+    ) -> dict[str, Any]:
+        """The outputs that change where a step has ``made`` something else of ``values``."""
+        changed = dict(zip(self.steps[place].writes, made, strict=True))
         waiting = sorted({k for name in changed for k in self._readers.get(name, ())})
         seen = set(waiting)
         while waiting:
@@ -260,8 +294,11 @@ def _in_order(steps: Sequence[Step]) -> list[Step]:
     return found
 
 
-def _steps(pair: Pair, ours: Cut, theirs: Cut, outputs: AbstractSet[str]) -> Iterator[Step]:
+def _steps(
+    pair: Pair, whole: Whole, other_whole: Whole, outputs: AbstractSet[str]
+) -> Iterator[Step]:
     """Regions with their two kinds of constants, and roundings behind what they are of."""
+    ours, theirs = whole.cut, other_whole.cut
     graph, other = ours.model.graph, theirs.model.graph
     sessions = _Sessions(ours.model)
     behind: dict[str, list[tuple[str, AnyQuantization, str]]] = {}
@@ -288,8 +325,10 @@ def _steps(pair: Pair, ours: Cut, theirs: Cut, outputs: AbstractSet[str]) -> Ite
             Piece(parts, [cut.model.graph.node[k] for k in region.places], region.writes)
             for cut, parts in kinds
         )
-        is_same = all(graph.node[k] == other.node[k] for k in region.places)
+        inside = {n: flag for n, flag in whole.flags.items() if flag in region.reads}
+        is_same = all(graph.node[k] == other.node[k] for k in region.places) and not inside
         names = [graph.node[k].name for k in region.places]
-        yield Step(region.reads, region.writes, off, off if is_same else on, names)
+        reads = [name for name in region.reads if name not in inside.values()]
+        yield Step(reads, region.writes, off, off if is_same else on, names, inside=inside)
         for name in region.writes:
             yield from roundings(name)

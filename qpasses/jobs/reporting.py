@@ -32,7 +32,7 @@ from qpasses.place.cautions import (
     width_warnings,
 )
 from qpasses.place.ranges import Ranges, ranges_as_json, skipped_as_json
-from qpasses.place.told_states import state_warnings, states_as_json
+from qpasses.place.told_states import likely_warnings, state_warnings, states_as_json
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
@@ -95,6 +95,7 @@ def reported(
             *growth_warnings(made.growing, settings),
             *constant_warnings(made.clipped),
             *state_warnings(made.plan, states),
+            *likely_warnings(made.plan, made.record.tensors),
             *_width_warnings(made, widths),
             *source.remarks,
             *translation_warnings(source.notes),

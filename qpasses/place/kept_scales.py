@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from calibration import Range
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_graph_output, producer
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_graph_output, producer, varies
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
@@ -105,7 +105,7 @@ def planned(graph: Graph, context: Context) -> Plan:
         known = kept(graph, chosen, context)
         wide = {name: each for name, each in known.items() if each.dtype == "int16"}
         computing = chosen.computing if wide else []
-        found = [(n, what) for n in computing if (what := _too_wide(n, chosen, wide))]
+        found = [(n, what) for n in computing if (what := _too_wide(n, chosen, wide, context))]
         if not found:
             return chosen
         for node, what in found:
@@ -113,15 +113,20 @@ def planned(graph: Graph, context: Context) -> Plan:
             _leave(node, reason, context)
 
 
-def _too_wide(node: Node, chosen: Plan, wide: Mapping[str, Quantization]) -> str:
+def _too_wide(
+    node: Node, chosen: Plan, wide: Mapping[str, Quantization], context: Context
+) -> str:
     """What ``node`` does with a tensor of ``wide`` that it cannot, or nothing.
 
-    Recurrent nodes read and write both widths.
+    Recurrent nodes read and write both widths, products with constant weights read both where
+    the target has nodes of two widths.
     """
     if node.op in GATES:
         return ""
     read = [wide[tensor.name] for tensor in activations(node) if tensor.name in wide]
-    if not all(takes_streams(node, each) for each in read):
+    is_free = context.target.word_ends != "alike" and not context.target.byte_ops
+    is_product = is_free and node.op in ("Gemm", "MatMul") and not varies(node.inputs[1])
+    if not is_product and not all(takes_streams(node, each) for each in read):
         return "reads"
     return "writes" if stored_end(node, chosen) in wide and node.op != "Add" else ""
 

@@ -29,6 +29,7 @@ from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering import INTEGERIZE, QUANTIZABLE
 from qpasses.lowering.lstm_kernels import recurrent_objection
+from qpasses.place.likely_states import likely_states
 from qpasses.place.states import find_states
 from qpasses.place.ties import Ties
 
@@ -56,7 +57,8 @@ class Plan:
     ``inner``: ids of an end and of a node that reads it inside its chain; ``computing``: the
     nodes that compute on integers; ``integer``: the ids of all nodes that will read or write
     integers; ``states``: inputs of the graph and outputs that are their next values, both
-    stored; ``loose``: other such pairs, and which of both is float.
+    stored; ``loose``: other such pairs, and which of both is float; ``likely``: inputs and
+    outputs, among which there may be others.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Plan:
     integer: set[int] = field(default_factory=set)
     states: list[tuple[str, str]] = field(default_factory=list)
     loose: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    likely: list[tuple[list[str], list[str]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -351,6 +354,7 @@ def _tie_states(chosen: Plan, graph: Graph, settings: Settings) -> None:
         else:
             chosen.states.append((start, end))
     chosen.ties += chosen.states
+    chosen.likely = likely_states(graph, [*chosen.states, *chosen.loose])
 
 
 def _ties_of_slopes(chosen: Plan, context: Context) -> list[tuple[str, str]]:

@@ -4,10 +4,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from qpasses.ir.flow import CARRIED, CARRIED_OUT, JOINED
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_graph_output, varies
+from qpasses.ir.graph import (
+    STORE,
+    Graph,
+    Node,
+    Tensor,
+    input_at,
+    is_float,
+    is_graph_output,
+    varies,
+)
 from qpasses.ir.moving import moves
 from qpasses.ir.record import Quantization
+from qpasses.ir.recurrent_nodes import GATES, INITIAL_H
 from qpasses.ir.state_names import state_pairs
+from qpasses.place.last_steps import last_steps
 
 STATES: Mapping[str, Mapping[int, int]] = {
     "GRU": {5: 1},
@@ -30,7 +41,8 @@ CUTTING = frozenset({"Gather", "Slice", "Split"})
 class _Step:
     """A tensor that holds a state on its way.
 
-    ``stage``: ``given``, as it came in; ``joined``, with what is new; ``next``, as it leaves.
+    ``stage``: ``given``, as it came in; ``joined``, with what is new; ``next``, as it leaves;
+    ``last``, as it leaves among the outputs of all steps.
     """
 
     tensor: Tensor
@@ -44,34 +56,36 @@ def find_states(graph: Graph, texts: Sequence[str]) -> list[tuple[str, str]]:
     A state is seen by what becomes of an input. It comes, moved at most, to a recurrent node,
     a Loop or a Scan as a state of that, whose next value comes to an output; or it is joined
     to something by a Concat, and a Slice of that comes to an output. Branches of an If move
-    what they give. Sizes of input and output agree where they are known. Where that makes
+    what they give. Sizes of input and output agree where they are known. Where no next value
+    comes to an output, what the last step of a recurrent node writes may. Where that makes
     several pairs of one end, none is seen.
     """
     said = state_pairs(texts)
     names = {name for pair in said for name in pair}
-    found = [
-        (given.name, end.name)
-        for given in graph.inputs
-        if is_float(given)
-        for end in _ends_of(graph, given)
-        if _fits(given, end) and names.isdisjoint((given.name, end.name))
-    ]
+    found = list[tuple[str, str]]()
+    for given in filter(is_float, graph.inputs):
+        pairs = dict[str, list[tuple[str, str]]]()
+        for stage, end in _ends_of(graph, given):
+            if _fits(given, end) and names.isdisjoint((given.name, end.name)):
+                pairs.setdefault(stage, []).append((given.name, end.name))
+        found += pairs.get("next", pairs.get("last", []))
     starts, ends = ([pair[place] for pair in found] for place in (0, 1))
     alone = [(a, b) for a, b in found if starts.count(a) == 1 and ends.count(b) == 1]
     order = {tensor.name: place for place, tensor in enumerate(graph.inputs)}
     return sorted([*said, *alone], key=lambda pair: order.get(pair[0], len(order)))
 
 
-def _ends_of(graph: Graph, given: Tensor) -> list[Tensor]:
-    """The outputs that hold the next value of ``given``, each once."""
-    waiting, seen, ends = [_Step(given, "given")], set[tuple[int, str]](), list[Tensor]()
+def _ends_of(graph: Graph, given: Tensor) -> list[tuple[str, Tensor]]:
+    """The outputs that hold the next value of ``given``, by stage, each once."""
+    waiting, seen = [_Step(given, "given")], set[tuple[int, str]]()
+    ends = list[tuple[str, Tensor]]()
     while waiting:
         step = waiting.pop()
         if (id(step.tensor), step.stage) in seen:
             continue
         seen.add((id(step.tensor), step.stage))
-        if step.stage == "next" and is_graph_output(graph, step.tensor):
-            ends.append(step.tensor)
+        if step.stage in ("next", "last") and is_graph_output(graph, step.tensor):
+            ends.append((step.stage, step.tensor))
         for reader in {id(node): node for node in step.tensor.outputs}.values():
             waiting += _through(reader, step)
     return ends
@@ -99,6 +113,8 @@ def _through(node: Node, step: _Step) -> Iterator[_Step]:
             is_read = place < len(node.inputs) and node.inputs[place] is step.tensor
             if is_read and result < len(node.outputs):
                 yield _Step(node.outputs[result], "next")
+        if node.op in GATES and input_at(node, INITIAL_H) is step.tensor:
+            yield from (_Step(each, "last") for each in last_steps(node))
         if node.op == CARRIED:
             readers = (each for each in node.outputs[0].outputs if each.op == CARRIED_OUT)
             for end in {id(each): each for each in readers}.values():

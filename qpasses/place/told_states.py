@@ -25,6 +25,27 @@ def _entry(pair: tuple[str, str], reason: str) -> dict[str, Any]:
     return {"input": pair[0], "output": pair[1], "tied": not reason, "reason": reason}
 
 
+def likely_warnings(chosen: Plan, known: Mapping[str, AnyQuantization]) -> list[str]:
+    """Which inputs and outputs, stored in two ways, may be states that nobody named."""
+    found = []
+    for starts, ends in chosen.likely:
+        ways = {
+            known.get(chosen.stored[name])
+            for name in (*starts, *ends)
+            if name in chosen.tensors and name in chosen.stored
+        }
+        if len(ways) > 1:
+            given, after = (" or ".join(map(repr, names)) for names in (starts, ends))
+            is_one = len(starts) == len(ends) == 1
+            option = f"{starts[0]}={ends[0]}" if is_one else "INPUT=OUTPUT"
+            found.append(
+                f"output {after} may be the next value of input {given}, and is stored in "
+                f"another way: --states {option} gives a state one scale, so that it can be "
+                "fed back as it is"
+            )
+    return found
+
+
 def state_warnings(chosen: Plan, found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which states are rounded anew when they are fed back, an end of them being stored."""
     floats = [pair for pair, ends in chosen.loose.items() if len(ends) == len(pair)]

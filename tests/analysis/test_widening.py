@@ -227,3 +227,45 @@ def test_nodes_of_one_width_are_widened_with_what_they_write():
     reached = {target: each.report["widths"]["reached_db"] for target, each in made.items()}
     assert reached["litert"] > reached["onnx"] - 3
     assert all(each.verdict == "ok" for each in made.values())
+
+
+IN_BODIES = """g (float[N, 16] x, int64 turns, bool far) => (float[N, 8] y) {
+    s, all = Loop <body = b (int64 i, bool on, float[N, 16] s) => (
+        bool off, float[N, 16] t, float[N, 16] e
+    ) {
+        off = Identity (on) p = MatMul (s, w1) q = Add (p, x) t = Tanh (q) e = Identity (q)
+    }> (turns, "", x)
+    d = If (far) <
+        then_branch = one () => (float[N, 16] c) { o = MatMul (s, w2) c = Mul (o, s) },
+        else_branch = two () => (float[N, 16] k) { r = MatMul (s, w1) k = Sigmoid (r) }
+    >
+    y = MatMul (d, v) }"""
+
+
+@pytest.fixture(scope="module")
+def in_bodies():
+    given = model(IN_BODIES, opset=21, **WEIGHTS)
+    flags = {"turns": np.array(3)}
+    return given, [
+        {**each, **flags, "far": np.array(k % 2 > 0)} for k, each in enumerate(FEEDS)
+    ]
+
+
+@pytest.mark.parametrize("options", [{"accuracy": "best"}, {"min_sqnr": 43.0}])
+def test_what_stands_in_bodies_gets_16_bits_too(in_bodies, options):
+    given, feeds = in_bodies
+    plain = qpasses.quantize(given, feeds).report["accuracy"]["outputs"][0]["sqnr_db"]
+    found = qpasses.quantize(given, feeds, **options)
+    assert found.verdict == "ok"
+    widths = found.report["widths"]
+    assert widths["met"]
+    assert {"q", "t", "c"} <= {*widths["tensors"]}
+    assert found.report["accuracy"]["outputs"][0]["sqnr_db"] > plain + 6
+
+
+def test_a_product_of_16_bits_stays_integer_from_a_quantized_model():
+    given = qpasses.quantize(net(), FEEDS, tensor_types=["b=int16"], emit="qdq").model
+    found = qpasses.integerize(given, FEEDS)
+    assert found.verdict == "ok"
+    assert qpasses.verify(found.model, given, FEEDS[:4]).verdict == "ok"
+    assert found.report["accuracy"]["outputs"][0]["sqnr_db"] > 40

@@ -119,6 +119,53 @@ SEEN = {
         [],
     ),
     "what is computed by hand": (WRITTEN_OUT, []),
+    "the last step that a Gather takes": (
+        """g (float[3, 1, 4] x, float[1, 1, 3] h) => (float[1, 1, 3] after) {
+            y = GRU <hidden_size = 3> (x, v, q, a, , h)
+            after = Gather <axis = 0> (y, last)
+        }""",
+        [("h", "after")],
+    ),
+    "the last step that a Gather takes, squeezed and turned": (
+        """g (float[2, 1, 4] x, float[1, 3] s) => (float[1, 3] after) {
+            h = Unsqueeze (s, axis)
+            y = GRU <hidden_size = 3> (x, v, q, a, , h)
+            rows = Squeeze (y, one)
+            turned = Transpose <perm = [1, 0, 2]> (rows)
+            after = Gather <axis = 1> (turned, second_of)
+        }""",
+        [("s", "after")],
+    ),
+    "the last step that a Slice takes, however many there are": (
+        """g (float[T, 1, 4] x, float[1, 1, 3] h) => (float[1, 1, 3] after) {
+            y = GRU <hidden_size = 3> (x, v, q, a, , h)
+            rows = Squeeze (y, one)
+            after = Slice (rows, last, endless, axis)
+        }""",
+        [("h", "after")],
+    ),
+    "another step": (
+        """g (float[3, 1, 4] x, float[1, 1, 3] h) => (float[1, 1, 3] after) {
+            y = GRU <hidden_size = 3> (x, v, q, a, , h)
+            after = Gather <axis = 0> (y, second_of)
+        }""",
+        [],
+    ),
+    "the only step there is, where no state is given": (
+        """g (float[1, 1, 4] x, float[1, 1, 3] h) => (float[1, 1, 3] after) {
+            y = GRU <hidden_size = 3> (x, v, q, a, , h)
+            after = Squeeze (y, axis)
+        }""",
+        [("h", "after")],
+    ),
+    "the state beside the only step there is": (
+        """g (float[1, 1, 4] x, float[1, 1, 3] h)
+            => (float[1, 1, 3] seen, float[1, 1, 3] after) {
+            y, after = GRU <hidden_size = 3> (x, v, q, a, , h)
+            seen = Squeeze (y, axis)
+        }""",
+        [("h", "after")],
+    ),
 }
 """By what it shows, a graph and the states in it. A Split of two inputs of one size could be
 the next value of either: neither is taken for a state."""
@@ -126,6 +173,8 @@ the next value of either: neither is taken for a state."""
 
 CONSTANTS = {
     **{"v": numbers(1, 9, 4), "q": numbers(1, 9, 3), "a": numbers(1, 18)},
+    **{"last": np.array([-1]), "second_of": np.array(1), "one": np.array([1])},
+    "endless": np.array([2**63 - 1]),
     **RECURRENT,
 }
 
@@ -186,11 +235,30 @@ def test_a_named_state_and_its_next_value_have_one_scale():
     (_, (_, given)), ((_, after), _) = stored_ends(apart.model)
     assert given != after
     assert apart.report["states"] == []
+    assert any("'h'" in w and "--states h=after" in w for w in apart.report["warnings"])
     tied = quantize(made, feeds, integer_io=True, states=["h=after"])
     (_, (_, given)), ((_, after), _) = stored_ends(tied.model)
     assert given == after
     assert json.loads(metadata(tied.model)["states"]) == [[1, 0]]
     assert [each["tied"] for each in tied.report["states"]] == [True]
+    assert not any("--states" in each for each in tied.report["warnings"])
+
+
+def test_steps_that_are_written_out_and_become_a_node_have_a_state():
+    step = """a{n} = MatMul (x, v) b{n} = MatMul ({h}, u)
+        s{n} = Add (a{n}, b{n}) {to} = Tanh (s{n})"""
+    text = f"""g (float[1, 4] x, float[1, 5] h) => (float[1, 5] after, float[1, 2] y) {{
+        {step.format(n=1, h="h", to="one")}
+        {step.format(n=2, h="one", to="two")}
+        {step.format(n=3, h="two", to="after")}
+        y = MatMul (after, w)
+    }}"""
+    made = model(text, **GATES)
+    result = quantize(made, samples(made, factor=0.01), integer_io=True)
+    (_, (_, given)), ((_, after), _) = stored_ends(result.model)
+    assert given == after
+    assert [each["tied"] for each in result.report["states"]] == [True]
+    assert result.report["warnings"] == []
 
 
 @pytest.mark.parametrize(

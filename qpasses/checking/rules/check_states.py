@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from qpasses.checking.meaning import Pair
 from qpasses.checking.rules.check_moving import MOVED
-from qpasses.ir.graph import Graph, Node, Tensor, is_float, producer, varies
+from qpasses.ir.graph import (
+    Graph,
+    Node,
+    Tensor,
+    constant,
+    input_at,
+    is_float,
+    producer,
+    varies,
+)
 from qpasses.ir.record import AnyQuantization, Quantization
 from qpasses.ir.state_names import state_pairs
 
@@ -55,47 +64,54 @@ def _wanted(pair: Pair) -> list[tuple[int, int]]:
         if start in starts and end in ends
     ]
     known = {("in", start) for start, _ in said} | {("out", end) for _, end in said}
-    shown = [
-        (start, end)
+    every = [
+        (start, end, by_steps)
         for end in range(len(ends))
-        for start in _starts_of(graph, end)
+        for start, by_steps in _starts_of(graph, end)
         if is_float(graph.inputs[start]) and known.isdisjoint((("in", start), ("out", end)))
     ]
+    whole = {start for start, _, by_steps in every if not by_steps}
+    shown = sorted({(a, b) for a, b, by_steps in every if not (by_steps and a in whole)})
     firsts, lasts = ([each[k] for each in shown] for k in (0, 1))
     return said + [(a, b) for a, b in shown if firsts.count(a) == lasts.count(b) == 1]
 
 
-def _starts_of(graph: Graph, place: int) -> Iterator[int]:
+def _starts_of(graph: Graph, place: int) -> Iterator[tuple[int, bool]]:
     """The inputs that the output at ``place`` is the next value of: followed backwards.
 
     ``cut``: whether a node took a part on the way, ``before``: whether it was found whose
-    next value it is, so that what is read now is the state as it came in.
+    next value it is, so that what is read now is the state as it came in. With each, whether
+    it is what a last step writes among others.
     """
     end = graph.outputs[place]
     places = {id(tensor): index for index, tensor in enumerate(graph.inputs)}
-    waiting, seen = [(end, False, False)], set[tuple[int, bool, bool]]()
-    found = set[int]()
+    waiting, seen = [(end, False, False, False)], set[tuple[int, bool, bool, bool]]()
+    found = set[tuple[int, bool]]()
     while waiting:
-        tensor, cut, before = waiting.pop()
-        if (id(tensor), cut, before) in seen:
+        tensor, cut, before, by_steps = waiting.pop()
+        if (id(tensor), cut, before, by_steps) in seen:
             continue
-        seen.add((id(tensor), cut, before))
+        seen.add((id(tensor), cut, before, by_steps))
         if before and id(tensor) in places and _may_be_one(tensor, end):
-            found.add(places[id(tensor)])
+            found.add((places[id(tensor)], by_steps))
         node = producer(tensor)
         if node is None:
             continue
         state = _state_of(node, tensor)
         if state is not None and not before:
-            waiting.append((state, False, True))
+            waiting.append((state, False, True, by_steps))
+        state = _of_last_step(tensor)
+        if state is not None and not before:
+            waiting.append((state, False, True, True))
         if node.op not in _LAID:
             continue
         parts = [each for each in node.inputs[MOVED[node.op][0]] if varies(each)]
         is_join = node.op == "Concat" and len({*map(id, parts)}) > 1
         for part in parts:
-            waiting.append((part, cut or (not before and node.op in _CUT), before))
+            is_cut = cut or (not before and node.op in _CUT)
+            waiting.append((part, is_cut, before, by_steps))
             if cut and not before and is_join:
-                waiting.append((part, False, True))
+                waiting.append((part, False, True, by_steps))
     yield from sorted(found)
 
 
@@ -113,6 +129,56 @@ def _state_of(node: Node, tensor: Tensor) -> Tensor | None:
         if output is tensor and slot is not None and slot < len(node.inputs):
             return node.inputs[slot]
     return None
+
+
+def _of_last_step(tensor: Tensor) -> Tensor | None:
+    """What a forward node starts from whose last step writes ``tensor``."""
+    node = producer(tensor)
+    if node is None or node.op in _RECURRENT:
+        is_one = tensor.shape is not None and tensor.shape[0] == 1
+        return _start_of_steps(node, tensor) if node is not None and is_one else None
+    tensor, axis = node.inputs[0], _last_taken(node)
+    while axis is not None and (node := producer(tensor)) is not None:
+        if node.op in _RECURRENT:
+            return _start_of_steps(node, tensor) if axis == 0 else None
+        rank, tensor = len(tensor.shape or ()), node.inputs[0]
+        axes = constant(input_at(node, 1)) if node.op == "Squeeze" else None
+        if axes is not None:
+            left = {each % (rank + axes.size) for each in axes.tolist()}
+            axis = [k for k in range(rank + axes.size) if k not in left][axis]
+        else:
+            is_turned = node.op == "Transpose"
+            axis = node.attrs.get("perm", range(rank)[::-1])[axis] if is_turned else None
+    return None
+
+
+_RECURRENT = ("GRU", "LSTM", "RNN")
+
+
+def _start_of_steps(node: Node, tensor: Tensor) -> Tensor | None:
+    """The state of a forward node whose first output, time first, of all rows, it is."""
+    is_forward = node.attrs.get("direction", "forward") == "forward"
+    is_usual = is_forward and not node.attrs.get("layout", 0) and input_at(node, 4) is None
+    return input_at(node, 5) if is_usual and tensor is node.outputs[0] else None
+
+
+def _last_taken(node: Node) -> int | None:
+    """Along which axis a Gather or a Slice takes the last place alone."""
+    shape = node.inputs[0].shape
+    given = [constant(each) for each in node.inputs[1:]]
+    if shape is None or any(each is None or each.size != 1 for each in given):
+        return None
+    numbers = [int(each.item()) for each in given if each is not None]
+    if node.op == "Gather":
+        axis = int(node.attrs.get("axis", 0)) % len(shape)
+        is_last = numbers[0] == -1 or numbers[0] + 1 == shape[axis]
+    elif node.op == "Slice" and len(numbers) > 2 and numbers[3:] in ([], [1]):
+        start, end, axis = numbers[0], numbers[1], numbers[2] % len(shape)
+        size = shape[axis] if isinstance(shape[axis], int) else 2**31 - 1
+        is_last = start in (-1, size - 1) and end >= size
+    else:
+        return None
+    return axis if is_last else None
 
 
 def _may_be_one(start: Tensor, end: Tensor) -> bool:
