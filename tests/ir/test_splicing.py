@@ -214,3 +214,22 @@ def test_a_constant_that_is_an_end_of_the_model_stays_outside(end):
     onnx.checker.check_model(made)
     feed = {"x": np.float32([1, -2]), "c": np.array(True)}
     assert same_outputs(original, made, feed)
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_what_a_body_is_given_has_no_name_that_is_taken(is_computed):
+    text = LOOP.replace("off = Identity (on)", "off = Identity (go)")
+    if is_computed:
+        original = model(text.replace("h = Abs", "go = Not (no) h = Abs"), no=np.array(False))
+    else:
+        original = model(text, go=np.array(True))
+    flat, taken = spliced(original), "loop/body/given_0"
+    for each in [*flat.graph.node, *flat.graph.initializer]:
+        if isinstance(each, onnx.TensorProto):
+            each.name = taken if each.name == "go" else each.name
+        else:
+            each.input[:] = [taken if name == "go" else name for name in each.input]
+            each.output[:] = [taken if name == "go" else name for name in each.output]
+    made = cut(flat)
+    onnx.checker.check_model(made)
+    assert same_outputs(original, made, {"x": np.float32([1, -2]), "n": np.array(3)})
