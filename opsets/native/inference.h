@@ -40,6 +40,7 @@ QPASSES_ONCE inline void check(const Api *api, Status status) {
 /* Sizes as far as they are known: -1, and a name where there is one. */
 struct Sizes {
     size_t rank = 0;
+    bool is_known = true; /* the rank */
     int64_t numbers[MOST_AXES] = {};
     const char *names[MOST_AXES] = {};
 
@@ -48,6 +49,7 @@ struct Sizes {
         const Sizes given = rank < other.rank ? *this : other;
         if (rank < other.rank)
             *this = other;
+        is_known = is_known && given.is_known;
         for (size_t k = 0; k < given.rank; k++) {
             const size_t at = rank - given.rank + k;
             if (numbers[at] == 1 || (numbers[at] < 0 && given.numbers[k] > 1)) {
@@ -63,11 +65,15 @@ struct Inference {
     const Api *api;
     void *context;
 
+    /* onnxruntime tells a number from a tensor of unknown rank nowhere: it shows both without an
+       axis, and TensorTypeAndShape_HasShape is true of both. So neither has a rank that is
+       known. */
     QPASSES_ONCE Sizes input(size_t place) const {
         Sizes found;
         void *shape = nullptr;
         check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, place, &shape));
         check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, shape, &found.rank));
+        found.is_known = found.rank != 0;
         if (found.rank > MOST_AXES)
             fail("a tensor has more than 16 axes");
         check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, shape, found.numbers,

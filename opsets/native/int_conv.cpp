@@ -313,6 +313,7 @@ struct IntConv {
 
     static void shape(const Inference &given, Sizes &sizes) {
         const Sizes weights = given.input(2);
+        sizes.is_known = sizes.is_known && weights.is_known;
         if (weights.rank != sizes.rank || sizes.rank < 3)
             return;
         const Shape known(weights.numbers, weights.numbers + weights.rank);

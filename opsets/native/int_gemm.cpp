@@ -49,6 +49,7 @@ struct IntGemm {
 
     static void shape(const Inference &given, Sizes &sizes) {
         const Sizes weights = given.input(2);
+        sizes.is_known = sizes.is_known && weights.is_known;
         if (sizes.rank && weights.rank == 2) {
             sizes.numbers[sizes.rank - 1] = weights.numbers[1];
             sizes.names[sizes.rank - 1] = weights.names[1];

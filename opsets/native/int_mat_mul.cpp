@@ -91,6 +91,7 @@ struct IntMatMul {
 
     static void shape(const Inference &given, Sizes &sizes) {
         Sizes other = given.input(2);
+        sizes.is_known = sizes.is_known && other.is_known;
         if (sizes.rank < 2 || other.rank < 2)
             return;
         const size_t last = other.rank - 1;

@@ -96,8 +96,11 @@ class Unnamed {
     char names_[MOST_AXES][32];
 };
 
-/* Says the shape of an output, and that it has the type of an input. */
+/* Says the shape of an output, and that it has the type of an input: nothing where its rank is
+   not known. It then has the type of the last input, as those with such outputs have it. */
 void set_output(const Inference &given, size_t place, size_t typed_as, Sizes sizes) {
+    if (!sizes.is_known)
+        return;
     const Api *api = given.api;
     void *typed = nullptr, *made = nullptr;
     int type = 0;

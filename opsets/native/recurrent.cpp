@@ -478,6 +478,7 @@ void recurrent_shape(const Inference &given, Sizes &sizes, size_t r) {
         sizes.names[axis] = from.rank == rank ? from.names[place] : nullptr;
     };
     sizes.rank = 4; /* whatever is known of x */
+    sizes.is_known = true;
     copy(0, x, 3, 0);
     sizes.numbers[1] = 1;
     sizes.names[1] = nullptr;

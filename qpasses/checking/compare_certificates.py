@@ -13,6 +13,9 @@ MOST_DIFFERENCES = 10
 _BY_NAME = {"nodes": "node", "moved": "moved node", "float_nodes": "float node"}
 """The lists whose entries are compared by name, in any order."""
 
+_IN_ANY_ORDER = "totals.portable_nodes"
+"""A list of names: nodes that depend on each other in no way are loaded in another order."""
+
 _MISSING = object()
 
 
@@ -103,8 +106,15 @@ def _fields(where: str, key: str, found: Any, wanted: Any) -> Iterator[_Differen
         for inner in sorted(found.keys() | wanted.keys()):
             pair = (side.get(inner, _MISSING) for side in (found, wanted))
             yield from _fields(where, f"{key}.{inner}", *pair)
+    elif key == _IN_ANY_ORDER and _are_names(found) and _are_names(wanted):
+        if sorted(found) != sorted(wanted):
+            yield _Difference(where, key, found, wanted)
     elif _text(found) != _text(wanted):
         yield _Difference(where, key, found, wanted)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ import onnx
 from onnx import GraphProto, NodeProto, ValueInfoProto, helper
 
 from calibration.held_weights import is_held
+from calibration.large_weights import names_read
 from opsets.errors import ModelError
 from qpasses.ir.flow import (
     ATTRIBUTES,
@@ -19,6 +20,7 @@ from qpasses.ir.flow import (
     inside,
     mark,
 )
+from qpasses.ir.graph import Taken, fresh
 from qpasses.ir.homes import Homes, Item, Region, attribute_of, is_flow
 
 
@@ -75,6 +77,8 @@ class _Cutter:
                 value = helper.make_tensor_value_info(name, kind, [])
                 self._values.setdefault(name, value)
         self._known = [value.name for value in graph.value_info]
+        written = [name for node in nodes for name in (node.name, *node.output)]
+        self._taken = Taken([*self._values, *written, *names_read(nodes)])
         self._constants: dict[Region, list[onnx.TensorProto]] = {}
         self._place_constants(graph)
         self._items: dict[Region, list[Item]] = {}
@@ -199,7 +203,7 @@ class _Cutter:
         for place, name in enumerate(ends):
             value = self._value(name)
             if name not in own or name in given:  # one of another graph, or one that enters
-                value.name = f"{begin}given_{place}"
+                value.name = fresh(f"{begin}given_{place}", self._taken)
                 nodes.append(helper.make_node("Identity", [name], [value.name], value.name))
             given.append(name)
             outputs.append(value)

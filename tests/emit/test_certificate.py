@@ -12,7 +12,7 @@ import pytest
 import qpasses
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
-from qpasses.checking.compare_certificates import MOST_DIFFERENCES
+from qpasses.checking.compare_certificates import MOST_DIFFERENCES, compare_certificate
 from qpasses.emit.evidence_file import evidence_path
 from tests.support.commands import USAGE, Desk, assert_refused, read_json, run
 from tests.support.small_models import cnn, model, numbers, pictures, save
@@ -452,8 +452,6 @@ def changed(content, path, change):
 @pytest.fixture(scope="module")
 def compare(desk, content):
     """What ``verify`` makes of evidence, by the same comparison, without running again."""
-    from qpasses.checking.compare_certificates import compare_certificate
-
     recomputed = qpasses.verify(desk.output, desk.model, desk.data).certificate
     assert recomputed == content
     return lambda given: compare_certificate(given, recomputed, "e.json")
@@ -502,6 +500,17 @@ def test_unknown_keys_are_problems_and_order_is_none(compare, content):
     assert compare(content | {"nodes": [node, *content["nodes"][1:]]}).problems
     turned = {key: content[key] for key in reversed(content)}
     assert compare(turned | {"nodes": content["nodes"][::-1]}).problems == []
+
+
+def test_names_of_portable_nodes_are_compared_in_any_order(content):
+    def named(*names):
+        return content | {"totals": content["totals"] | {"portable_nodes": [*names]}}
+
+    recomputed = named("one", "two")
+    assert not compare_certificate(named("two", "one"), recomputed, "e.json").problems
+    for names in [("one",), ("one", "two", "two"), ("one", "other"), ("one", 2)]:
+        (problem,) = compare_certificate(named(*names), recomputed, "e.json").problems
+        assert "totals.portable_nodes" in problem
 
 
 def test_many_differences_are_counted_and_the_first_listed(compare, content):

@@ -240,3 +240,22 @@ def test_the_width_of_a_state_is_known_where_its_rows_are_called_otherwise():
         for each in flat.graph.value_info
     }
     assert shapes["s"] == shapes["m"] == shapes["e"] == [0, 4]
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_what_a_body_is_given_has_no_name_that_is_taken(is_computed):
+    text = LOOP.replace("off = Identity (on)", "off = Identity (go)")
+    if is_computed:
+        original = model(text.replace("h = Abs", "go = Not (no) h = Abs"), no=np.array(False))
+    else:
+        original = model(text, go=np.array(True))
+    flat, taken = spliced(original), "loop/body/given_0"
+    for each in [*flat.graph.node, *flat.graph.initializer]:
+        if isinstance(each, onnx.TensorProto):
+            each.name = taken if each.name == "go" else each.name
+        else:
+            each.input[:] = [taken if name == "go" else name for name in each.input]
+            each.output[:] = [taken if name == "go" else name for name in each.output]
+    made = cut(flat)
+    onnx.checker.check_model(made)
+    assert same_outputs(original, made, {"x": np.float32([1, -2]), "n": np.array(3)})
