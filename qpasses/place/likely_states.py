@@ -11,8 +11,8 @@ def likely_states(
     """Names of inputs, and of outputs of the same type and sizes, which follow from them.
 
     Those of ``known`` states are left out. Of a graph with several of both: a state is not all
-    that it reads, nor all that it gives, so that what is left alone is none. There are no more
-    outputs than inputs of a kind: each would be the next value of another one.
+    that it reads, nor all that it gives, so that what is left alone is none. Of a kind
+    there are as many outputs as inputs: each would be the next value of another one.
     """
     if len(graph.inputs) < 2 or len(graph.outputs) < 2:
         return []
@@ -28,7 +28,7 @@ def likely_states(
         reached = [_behind(start) for start in starts]
         some = [s.name for s, own in zip(starts, reached, strict=True) if _meets(own, ends)]
         others = [end.name for end in ends if any(id(end) in own for own in reached)]
-        if others and len(others) <= len(some) and count > 1:
+        if others and len(others) == len(some) and count > 1:
             found.append((some, others))
     return found
 

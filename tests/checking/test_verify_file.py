@@ -247,11 +247,11 @@ def test_small_weights_do_not_saturate(monkeypatch):
 # Float arithmetic
 
 
-UNLIKE_FLOAT = ("litert", "words of litert", "words of tosa")
-"""Coefficients of ten bits, multipliers of 15, tensors stored anew: LiteRT and TOSA judge."""
+UNLIKE_FLOAT = ("litert", "words of litert", "words of tflm", "words of tosa")
+"""Coefficients of ten bits, multipliers of 15, tensors stored anew: interpreters judge."""
 
 
-OVER_STEPS = {"cells", "gates", "states"}
+OVER_STEPS = {"cells", "gates", "plain cells", "states"}
 """Recurrent nets feed on what they lost: nothing bounds that over several steps."""
 
 
