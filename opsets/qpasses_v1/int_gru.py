@@ -22,6 +22,7 @@ from opsets.recurrence import (
     rows_of,
     saturated,
 )
+from opsets.recurrent_arithmetic import Arithmetic
 from opsets.recurrent_bodies import (
     ADDED,
     ALL,
@@ -30,7 +31,6 @@ from opsets.recurrent_bodies import (
     LAST,
     LIVE,
     TIMES,
-    Arithmetic,
     bodies,
     carried,
     first,

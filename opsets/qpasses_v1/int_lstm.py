@@ -23,21 +23,18 @@ from opsets.recurrence import (
     rows_of,
     saturated,
 )
+from opsets.recurrent_arithmetic import FACTOR, INTEGER, Arithmetic, in_double
 from opsets.recurrent_bodies import (
     ADDED,
     ALL,
     EXACT,
-    FACTOR,
     FIRST,
-    INTEGER,
     LAST,
     LIVE,
     TIMES,
-    Arithmetic,
     bodies,
     carried,
     first,
-    in_double,
     largest_entry,
     of_hidden,
     states_of,

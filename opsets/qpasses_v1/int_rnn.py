@@ -20,13 +20,13 @@ from opsets.recurrence import (
     rows_of,
     saturated,
 )
+from opsets.recurrent_arithmetic import Arithmetic
 from opsets.recurrent_bodies import (
     ADDED,
     ALL,
     FIRST,
     LAST,
     LIVE,
-    Arithmetic,
     bodies,
     carried,
     first,
