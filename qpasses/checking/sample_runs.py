@@ -21,6 +21,14 @@ from qpasses.ir.record import Record
 Tensors = Mapping[str, NDArray[Any]]
 
 
+def threads_beside() -> int:
+    """So many each of two models has that run at the same time.
+
+    Nodes in float round by how many there are: those to be compared have as many.
+    """
+    return max(1, cores() // 2)
+
+
 class Watched:
     """A model, not optimized, that also gives its inner tensors called ``stored``.
 
@@ -37,7 +45,7 @@ class Watched:
     ) -> None:
         self._outputs, self._stored = [value.name for value in model.graph.output], stored
         self._record = record
-        threads = max(1, cores() // 2) if is_beside else 0
+        threads = threads_beside() if is_beside else 0
         self._session = loaded(
             _watched(model, stored), optimize=False, threads=threads, arena=is_beside
         )

@@ -16,7 +16,7 @@ from opsets.native import library
 from opsets.op import Flavour
 from qpasses.checking.reference import reference_runs
 from qpasses.checking.running_ahead import Ahead
-from qpasses.checking.sample_runs import Tensors, Watched
+from qpasses.checking.sample_runs import Tensors, Watched, threads_beside
 from qpasses.checking.simulated_bodies import passing
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges
@@ -103,7 +103,8 @@ class SideBySide:
         place = library()
         if place is None or self._is_held:
             return None
-        return Session(self._read.model, optimize=False, operators=place)
+        threads = threads_beside()
+        return Session(self._read.model, optimize=False, threads=threads, operators=place)
 
     def start(self, fast: Mapping[str, str]) -> None:
         """Run the rest too; ``fast``: by node, the onnxruntime body that is right to run."""

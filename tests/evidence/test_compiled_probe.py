@@ -8,7 +8,7 @@ from calibration import Session
 from opsets import native
 from opsets.either_layout import ATTRIBUTE, layout_of
 from opsets.qpasses_v1 import OPS
-from qpasses.checking import side_by_side, verification
+from qpasses.checking import sample_runs, side_by_side, verification
 from qpasses.evidence import compiled_probe
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.record import NodeRecord, Record
@@ -234,3 +234,25 @@ def test_a_pool_of_other_sizes_than_its_picture_is_a_difference_and_no_crash(lay
     (sizes,) = [each for each in pool.attribute if each.name == "spatial_shape"]
     sizes.ints[1] = 7
     assert qpasses.verify(forged, original, feeds).verdict == "failed"
+
+
+@needs_kernels
+def test_kernels_and_bodies_are_compared_on_as_many_threads(made, monkeypatch):
+    """Nodes in float round by how many there are: an LSTM in a Loop did."""
+    of_bodies, of_kernels = [], []
+    load, session = sample_runs.loaded, side_by_side.Session
+
+    def loaded(*arguments, **options):
+        of_bodies.append(options["threads"])
+        return load(*arguments, **options)
+
+    def opened(*arguments, **options):
+        if "operators" in options:
+            of_kernels.append(options.get("threads", 0))
+        return session(*arguments, **options)
+
+    monkeypatch.setattr(sample_runs, "cores", lambda: 6)
+    monkeypatch.setattr(sample_runs, "loaded", loaded)
+    monkeypatch.setattr(side_by_side, "Session", opened)
+    qpasses.verify(*made)
+    assert (of_bodies, of_kernels) == ([3, 3], [3])
