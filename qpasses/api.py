@@ -87,7 +87,7 @@ from qpasses.load.integer_model import IntegerModel, claims_integers, read_integ
 from qpasses.load.reading import check_not_ours, digest
 from qpasses.pipeline import Stage, State, placed
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
-from qpasses.prepare import CELLS
+from qpasses.prepare import APART
 from qpasses.report.page import as_html, check_packages
 from qpasses.report.text import declined_lines, whole_text
 
@@ -525,7 +525,7 @@ def run_passes_alone(asked: OptOptions) -> Rewriting:
     chosen, place = [pass_called(name) for name in asked.passes], Path(asked.graph)
     output = asked.output
     check_outputs(given_paths(output), [place, *external_files(place)])
-    are_apart = all(each in CELLS for each in chosen)
+    are_apart = all(each in APART for each in chosen)
     model, named = read_graph_file(place, inside=not are_apart)
     rules = given_target(asked.target or named or "onnx", False)
     context = Context(

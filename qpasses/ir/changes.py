@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import eq
 from typing import Any
 
-from qpasses.ir.graph import Graph, Node, Tensor, producer
+from qpasses.ir.graph import Graph, Node, Tensor, is_graph, producer
 
 SMALL = 64
 """Graphs with at most so many nodes are looked at as a whole, larger ones around a node."""
@@ -60,7 +60,8 @@ class Snapshot:
         yield len(graph.nodes), len(graph.inputs), len(graph.outputs)
         if self.is_whole or len(graph.inputs) + len(graph.outputs) <= _WIDE:
             ends += [*graph.inputs, *graph.outputs]
-        for node in self._nodes:
+        waiting = [*self._nodes]
+        for node in waiting:
             inputs, outputs, attributes = node.inputs, node.outputs, node.attrs
             if id(node) in self._wide:
                 yield node.op, len(inputs), len(outputs)
@@ -71,6 +72,9 @@ class Snapshot:
             if attributes:
                 held += attributes.values()
                 yield [(name, _plain(value)) for name, value in attributes.items()]
+                for body in filter(is_graph, attributes.values()):
+                    waiting += body.nodes
+                    ends += [*body.inputs, *body.outputs]
             else:
                 yield None
         tensors = {id(tensor): tensor for tensor in ends}

@@ -43,19 +43,26 @@ def with_inner_shapes(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 
 def with_states(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
-    """``model``, whose bodies say what ``with_inner_shapes`` finds of what they read.
+    """``model``, whose bodies say what ``with_inner_shapes`` finds of their tensors.
 
     Where no other tensor is called the same.
     """
     shaped = with_inner_shapes(model, infer)
-    known = {value.name: value for each in nested_graphs(shaped.graph) for value in each.input}
+    known, computed = dict[str, onnx.ValueInfoProto](), dict[str, onnx.ValueInfoProto]()
+    for each in nested_graphs(shaped.graph):
+        known.update((value.name, value) for value in each.input)
+        computed.update((value.name, value) for value in each.value_info)
     made = onnx.ModelProto()
     made.CopyFrom(model)
     *bodies, whole = nested_graphs(made.graph)
     count = Counter(name for each in (*bodies, whole) for name in own_names(each))
-    for value in (value for each in bodies for value in each.input):
-        if count[value.name] == 1 and value.name in known:
-            value.CopyFrom(known[value.name])
+    for each in bodies:
+        for value in each.input:
+            if count[value.name] == 1 and value.name in known:
+                value.CopyFrom(known[value.name])
+        written = {name for node in each.node for name in node.output if count[name] == 1}
+        del each.value_info[:]
+        each.value_info.extend(computed[name] for name in sorted(written & computed.keys()))
     return made
 
 

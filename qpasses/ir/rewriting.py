@@ -116,8 +116,9 @@ class Context:
         return self.settings.flavour
 
     def adopt(self, graph: Graph) -> None:
-        """Take the names of ``graph`` as taken."""
-        self._taken |= names(graph)
+        """Take the names of ``graph`` and its bodies as taken."""
+        for each in (graph, *graph.subgraphs(recursive=True)):
+            self._taken |= names(each)
 
     def fresh(self, wanted: str) -> str:
         """``wanted``, or a name like it that nothing in the graph has."""

@@ -50,14 +50,19 @@ from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
 from qpasses.prepare.resolve_cast import ResolveCast
 from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
 from qpasses.prepare.reverse_time import ReverseTime
+from qpasses.prepare.sequence_to_scan_output import SequenceToScanOutput
 from qpasses.prepare.sink_scale import SinkScale
 from qpasses.prepare.split_directions import SplitDirections
 from qpasses.prepare.split_extremes import SplitExtremes
 from qpasses.prepare.stft_to_conv import StftToConv
 from qpasses.prepare.sum_to_add import SumToAdd
+from qpasses.prepare.unbind_to_gather import UnbindToGather
 
 CASTS: tuple[Pass, ...] = (ResolveCast(),)
 """Before constants are folded: functions of ONNX cast theirs to the type of an input."""
+
+SEQUENCES: tuple[Pass, ...] = (UnbindToGather(), SequenceToScanOutput())
+"""What makes tensors of sequences, around bodies and in them, while these are apart."""
 
 CELLS: tuple[Pass, ...] = (RecognizeLoopedCell(), RecognizeScannedCell())
 """What bodies write out as a whole: before they are put among the nodes around them."""
@@ -122,4 +127,6 @@ SIMPLIFY: tuple[Pass, ...] = (
     HoistTranspose(),
 )
 
-PREPARE = CELLS + CASTS + NETS + EXPAND + SIMPLIFY
+APART = SEQUENCES + CELLS
+
+PREPARE = APART + CASTS + NETS + EXPAND + SIMPLIFY

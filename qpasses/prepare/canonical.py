@@ -20,11 +20,12 @@ from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
-from qpasses.ir.shapes import infer_shapes, infer_states, true_shapes
+from qpasses.ir.shapes import true_shapes
 from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
-from qpasses.prepare import CASTS, CELLS, EXPAND, NETS, SIMPLIFY
+from qpasses.prepare import APART, CASTS, EXPAND, NETS, SIMPLIFY
+from qpasses.prepare.bodies_apart import has_nets, with_cells
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.settle_resizes import settle_resizes
 from qpasses.prepare.size_advice import advised
@@ -99,34 +100,30 @@ def _through(
     upgraded = upgrade(plain, sample, newest, oldest, expected)
     is_flat = not any(node.op_type in ("Loop", "Scan") for node in upgraded.graph.node)
     if not is_flat:
-        upgraded = _with_cells(upgraded, sample, context, watch)
+        upgraded = with_cells(upgraded, sample, context, watch)
     graph = import_graph(true_shapes(upgraded, sample))
     if is_flat:
-        run_passes(CELLS, graph, context, watch)  # no node is theirs, but they are seen
+        run_passes(APART, graph, context, watch)
     for name in context.record.declined.keys() - {node.name for node in graph.nodes}:
         del context.record.declined[name]  # a Loop or Scan that was taken apart
-    if oldest == OPSET_INT16 or _has_nets(graph):
+    if oldest == OPSET_INT16 or has_nets(graph):
         _check_opset(graph)
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
     )
-    if not watch.stops_in(CELLS):
+    if not watch.stops_in(APART):
         run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
     is_new = _folded(graph) and _lacks_sizes(graph)
     is_new |= settle_resizes(graph, sample)
     whole = _runnable(graph, context) if context.given else None
-    if not watch.stops_in(CELLS + CASTS):
+    if not watch.stops_in(APART + CASTS):
         graph = _expanded(graph, sample, context, watch, is_new)
-    if not watch.stops_in(CELLS + CASTS + NETS + EXPAND):
+    if not watch.stops_in(APART + CASTS + NETS + EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
     give_back(constant_bytes(graph))
     return graph, whole
-
-
-def _has_nets(graph: Graph) -> bool:
-    return any(node.op in GATES for node in graph.nodes)
 
 
 def _check_opset(graph: Graph) -> None:
@@ -139,26 +136,12 @@ def _check_opset(graph: Graph) -> None:
         )
 
 
-def _with_cells(
-    model: onnx.ModelProto, sample: Arrays | None, context: Context, watch: Watch
-) -> onnx.ModelProto:
-    """``model`` with LSTM, GRU and RNN for Loops and Scans that write these out."""
-    graph = import_graph(infer_shapes(infer_states(model), inside=False), are_apart=True)
-    fold_constants(graph)
-    run_passes(CELLS, graph, context, watch)
-    if not _has_nets(graph):
-        return model
-    made = prepared_model(graph)
-    del made.graph.value_info[:]
-    return upgrade(made, sample, OPSET, OPSET_INT16)
-
-
 def _with_words(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
     """``graph`` at an opset of states in 16 bits, where passes have found nets in it.
 
     Raises ModelError if it cannot be raised; nor can what a quantized model stores be.
     """
-    if graph.opset >= OPSET_INT16 or not _has_nets(graph):
+    if graph.opset >= OPSET_INT16 or not has_nets(graph):
         return graph
     if not context.given:
         made = upgrade(prepared_model(graph), sample, OPSET, OPSET_INT16)

@@ -23,6 +23,7 @@ from qpasses.prepare.recognition.steps import (
     State,
     Steps,
     found_cells,
+    found_heads,
 )
 from qpasses.prepare.recognition.trips import Count, Length, Trips, is_as_long
 from qpasses.prepare.recognition.write_cells import CellWriter, detached
@@ -59,16 +60,18 @@ class RecognizeLoopedCell(Pass):
             return Declined(
                 "Loop of a recurrent cell that does not read the steps of a tensor in order"
             )
-        if not loop.is_all_known(graph, found):
+        heads = found_heads(loop.steps, found, loop.other_results(graph, found))
+        if heads is None or loop.is_count_read(graph):
             return Declined(
-                "Loop of a recurrent cell that gives more of each step than its hidden state"
+                "Loop of a recurrent cell that gives more of each step than its hidden state, "
+                "and what follows row by row"
             )
         if any(each.name in context.selection.excluded for each in node.attrs["body"].nodes):
             return NOT_MINE
-        detached(node)
         writer = CellWriter(graph, node.name, context)
         writer.write_unchanged(loop.unchanged)
-        writer.write(found)
+        writer.write(found, heads)
+        detached(node)
         return REWRITTEN
 
 
@@ -91,10 +94,9 @@ class _Loop:
         self._all = [State(*each) for each in ends]
         self.unchanged = [each for each in self._all if plain(each.after) is each.before]
         pairs = zip(self._body.outputs[1 + count :], node.outputs[count:], strict=True)
-        listed = {id(each.before): one for each in self._all if (one := _listed(each))}
-        known = listed.keys() | {id(each.before) for each in self.unchanged}
+        known = {id(each.before) for each in self.unchanged}
         changed = [each for each in self._all if id(each.before) not in known]
-        kept = [*(Kept(*each) for each in pairs), *listed.values()]
+        kept = [Kept(*each) for each in pairs]
         reading = Reading(self._value, BodySizes(self._all).lead)
         self.steps = Steps(changed, kept, self._scanned, reading)
 
@@ -111,7 +113,7 @@ class _Loop:
         """The tensor outside of which a Gather takes the part of each step, in order."""
         node = producer(tensor)
         while node is not None and node.op in _RESIZING:
-            node = producer(node.inputs[0])
+            node = producer(plain(node.inputs[0]))
         if node is None or node.op != "Gather" or self.length is None:
             return None
         x, index = self._outside(node.inputs[0]), node.inputs[1]
@@ -135,30 +137,16 @@ class _Loop:
             return None
         return Scanned(x, axis, count=self.length)
 
-    def is_all_known(self, graph: Graph, found: Sequence[Found]) -> bool:
-        """Whether all that leaves the Loop is a state, or a hidden state of each step."""
+    def other_results(self, graph: Graph, found: Sequence[Found]) -> list[Kept]:
+        """What leaves the Loop of each step and is no hidden state."""
         given = [id(kept.whole) for each in found for kept in each.kept]
-        used = [each.whole for each in self.steps.kept if is_used(graph, each.whole)]
+        used = [each for each in self.steps.kept if is_used(graph, each.whole)]
+        return [each for each in used if id(each.whole) not in given]
+
+    def is_count_read(self, graph: Graph) -> bool:
+        """Whether anything reads where the counting ended."""
         counted = [each for each in self.steps.states if not is_float(each.before)]
-        is_count_read = any(is_used(graph, each.last) for each in counted)
-        return all(id(each) in given for each in used) and not is_count_read
-
-
-def _listed(state: State) -> Kept | None:
-    """What each step adds to a list, which is joined behind the Loop: scripted PyTorch."""
-    begin, insert = producer(state.first), producer(plain(state.after))
-    is_begun = begin is not None and begin.op == "SequenceEmpty"
-    if not is_begun or insert is None or insert.op != "SequenceInsert":
-        return None
-    readers = state.last.outputs
-    is_added = len(insert.inputs) == 2 and plain(insert.inputs[0]) is state.before
-    if not is_added or len(readers) != 1 or readers[0].op != "ConcatFromSequence":
-        return None
-    join, step = readers[0], insert.inputs[1]
-    axis, rows = int(join.attrs["axis"]), len(step.shape or ())
-    if not join.attrs.get("new_axis", 0) or not rows:
-        return None
-    return Kept(step, join.outputs[0], axis % (rows + 1))
+        return any(is_used(graph, each.last) for each in counted)
 
 
 _RESIZING = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})

@@ -7,7 +7,14 @@ from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome
 from qpasses.prepare.recognition.affine import Numbers, Reading
 from qpasses.prepare.recognition.body_sizes import BodySizes
 from qpasses.prepare.recognition.gates import plain
-from qpasses.prepare.recognition.steps import Kept, Scanned, State, Steps, found_cells
+from qpasses.prepare.recognition.steps import (
+    Kept,
+    Scanned,
+    State,
+    Steps,
+    found_cells,
+    found_heads,
+)
 from qpasses.prepare.recognition.write_cells import CellWriter, detached
 
 
@@ -35,15 +42,18 @@ class RecognizeScannedCell(Pass):
         if any(each.below is None and each.x is None for each in found):
             return Declined("Scan of a recurrent cell that reads none of the steps it scans")
         given = [id(kept.whole) for each in found for kept in each.kept]
-        used = [each.whole for each in steps.kept if is_used(graph, each.whole)]
-        if any(id(each) not in given for each in used):
+        used = [each for each in steps.kept if is_used(graph, each.whole)]
+        others = [each for each in used if id(each.whole) not in given]
+        heads = found_heads(steps, found, others)
+        if heads is None:
             return Declined(
-                "Scan of a recurrent cell that gives more of each step than its hidden state"
+                "Scan of a recurrent cell that gives more of each step than its hidden state, "
+                "and what follows row by row"
             )
-        detached(node)
         writer = CellWriter(graph, node.name, context)
         writer.write_unchanged(unchanged)
-        writer.write(found)
+        writer.write(found, heads)
+        detached(node)
         return REWRITTEN
 
 

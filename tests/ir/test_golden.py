@@ -22,7 +22,7 @@ from qpasses.ir.graph import STORING
 from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.load.graph_text import AFTER, GraphText, typed
 from qpasses.lowering import INTEGER_IO, INTEGERIZE
-from qpasses.prepare import CELLS, PREPARE
+from qpasses.prepare import APART, PREPARE
 from qpasses.report.text import whole_text, without_large
 from tests.support.commands import Ended, run
 from tests.support.plain_targets import plain
@@ -167,7 +167,7 @@ def test_every_pass_has_a_rewriting_and_a_declining_case(name):
 
 
 def printed_before(case):
-    are_apart = PASSES[Path(case).parent.name] in CELLS
+    are_apart = PASSES[Path(case).parent.name] in APART
     before = parsed(read(case)[0], inside=not are_apart)
     return whole_text(export_graph(import_graph(before, are_apart)))
 

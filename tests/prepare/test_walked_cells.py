@@ -15,6 +15,7 @@ from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes
 from qpasses.prepare.recognize_looped_cell import RecognizeLoopedCell
 from qpasses.prepare.recognize_scanned_cell import RecognizeScannedCell
+from qpasses.prepare.sequence_to_scan_output import SequenceToScanOutput
 from tests.support.thoroughness import thoroughly
 from tests.support.walked_cells import Walk, walks
 from tests.support.written_cells import GATES, Writing, writings
@@ -22,11 +23,11 @@ from tests.support.written_cells import GATES, Writing, writings
 COUNTS = ["number", "condition", "length", "length condition"]
 
 
-def rewritten(model, recognition):
+def rewritten(model, *passes):
     graph = import_graph(infer_shapes(model, inside=False), are_apart=True)
     fold_constants(graph)
     context = Context(Settings(load_target("onnx")))
-    run_passes([recognition], graph, context)
+    run_passes(passes, graph, context)
     return graph, context
 
 
@@ -106,18 +107,7 @@ def as_list(model, axis):
 def test_hidden_states_in_a_list_are_those_of_all_steps(op, axis):
     model, feed = Walk(Writing(op)).loop()
     model = as_list(model, axis)
-    graph, _ = rewritten(model, RecognizeLoopedCell())
+    graph, _ = rewritten(model, SequenceToScanOutput(), RecognizeLoopedCell())
     assert ops(graph) == [op]
     assert not {"SequenceEmpty", "ConcatFromSequence"} & {node.op for node in graph.nodes}
-    is_the_same(model, graph, feed)
-
-
-def test_a_list_that_is_read_otherwise_keeps_the_loop():
-    model, feed = Walk(Writing("RNN")).loop()
-    model = as_list(model, 0)
-    model.graph.node[-1].attribute[1].i = 0
-    assert model.graph.node[-1].attribute[1].name == "new_axis"
-    model.graph.output[0].type.tensor_type.shape.dim.pop()
-    graph, _ = rewritten(model, RecognizeLoopedCell())
-    assert ops(graph) == ["Loop"]
     is_the_same(model, graph, feed)

@@ -1,6 +1,6 @@
 """Steps: what a Loop or Scan does in each, as cells of recurrent nets, each found once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from qpasses.ir.graph import Tensor, is_float, producer
@@ -8,6 +8,8 @@ from qpasses.prepare.recognition.affine import Reading, width
 from qpasses.prepare.recognition.cell import Cell
 from qpasses.prepare.recognition.cells import CellReading
 from qpasses.prepare.recognition.gates import plain
+from qpasses.prepare.recognition.row_functions import RowFunction
+from qpasses.prepare.recognition.stepped_nodes import is_resized, stepped_cell
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,37 @@ class Found:
     kept: Sequence[Kept]
 
 
+@dataclass(frozen=True)
+class Head:
+    """What each step gives as a function of rows: of hidden states, and of what is scanned."""
+
+    kept: Kept
+    function: RowFunction
+    sources: Sequence[Found | Scanned]
+
+
+def found_heads(
+    steps: Steps, found: Sequence[Found], wanted: Sequence[Kept]
+) -> Sequence[Head] | None:
+    """``wanted`` as functions of what the cells that were ``found`` read and give.
+
+    None where one of them is made of something else.
+    """
+    states = {id(plain(each.h.after)): each for each in found}
+    heads = []
+    for kept in wanted:
+        function = RowFunction.of(
+            kept.step,
+            lambda tensor: id(tensor) in states or steps.scanned(tensor) is not None,
+            steps.reading.value,
+        )
+        if function is None or not function.nodes:
+            return None
+        sources = [states.get(id(each)) or steps.scanned(each) for each in function.sources]
+        heads.append(Head(kept, function, [each for each in sources if each is not None]))
+    return heads
+
+
 def found_cells(steps: Steps) -> Sequence[Found] | None:
     """The cells that ``steps`` are, each behind that which it reads; None for other steps.
 
@@ -105,14 +138,33 @@ def _waits(cell: Cell, waiting: Sequence[_Cell], found: Sequence[Found]) -> bool
 def _cells(steps: Steps) -> list[_Cell] | None:
     """The cells of all states that are float; None where one is led on otherwise."""
     left = [each for each in steps.states if is_float(each.before)]
+    ends = {id(plain(each.after)) for each in left}
+    cells = CellReading(steps.reading)
     found: list[_Cell] = []
     for h in list(left):
         others = [each for each in left if each is not h]
-        one = _one_cell(h, others, CellReading(steps.reading)) if h in left else None
+        one = None
+        if h in left:
+            one = _one_node(h, others, ends, steps) or _one_cell(h, others, cells)
         if one is not None:
             found.append(one)
             left = [each for each in others if each is not one[2]]
     return None if left or not found else found
+
+
+def _one_node(
+    h: State, others: Sequence[State], ends: Collection[int], steps: Steps
+) -> _Cell | None:
+    """The cell that a node of one step is."""
+    cell = stepped_cell(h.after, h.before, lambda x: id(x) in ends, steps.reading.value)
+    if cell is None:
+        return None
+    if cell.op != "LSTM":
+        return cell, h, None
+    for c in others:
+        if is_resized(cell.c, c.before) and is_resized(c.after, cell.c_new):
+            return cell, h, c
+    return None
 
 
 def _one_cell(h: State, others: Sequence[State], cells: CellReading) -> _Cell | None:

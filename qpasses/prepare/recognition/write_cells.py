@@ -18,6 +18,7 @@ from qpasses.ir.recurrent_nodes import trimmed
 from qpasses.ir.rewriting import Context
 from qpasses.prepare.recognition.steps import (
     Found,
+    Head,
     Kept,
     Scanned,
     State,
@@ -31,7 +32,7 @@ class CellWriter:
         """Name them after ``name``."""
         self._graph, self._name, self._context = graph, name, context
 
-    def write(self, found: Sequence[Found]) -> None:
+    def write(self, found: Sequence[Found], heads: Sequence[Head] = ()) -> None:
         """Write the nodes of all cells, and what leaves the loop."""
         rows: dict[int, Tensor] = {}
         for place, each in enumerate(found):
@@ -42,6 +43,13 @@ class CellWriter:
                 assert each.x is not None, self._name
                 x = self._sequence(each.x)
             rows[id(each)] = self._cell(each, x, name)
+        for head in heads:
+            wholes = [
+                self._sequence(each) if isinstance(each, Scanned) else rows[id(each)]
+                for each in head.sources
+            ]
+            all_rows = head.function.write(self._graph, wholes, self._context)
+            self._whole(all_rows, head.kept)
 
     def write_chain(
         self, found: Found, parts: Sequence[Tensor], used: Mapping[int, Tensor]

@@ -1,0 +1,33 @@
+"""UnbindToGather: the parts of a tensor are read from the tensor, and from no sequence."""
+
+from typing import ClassVar
+
+from qpasses.ir.graph import Graph, Node, input_at, rank
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.prepare.recognition.sequences import Stacked
+
+
+class UnbindToGather(Pass):
+    """Read what SplitToSequence puts into a sequence one by one from the tensor it splits.
+
+    before: ``s = SplitToSequence <keepdims = 0> (x); n = SequenceLength (s);
+            x_t = SequenceAt (s, t)``
+    after:  ``n = Gather (Shape (x), 0); x_t = Gather (x, t)``
+    Scripted PyTorch writes ``x.unbind()`` so; what reads the sequence may stand in a body.
+    **Exact:** no number changes.
+    """
+
+    op_types: ClassVar = frozenset({"SplitToSequence"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """Rewrite where all that reads the sequence takes its tensors or its length."""
+        x, dims = node.inputs[0], rank(node.inputs[0])
+        if dims is None or node.attrs.get("keepdims", 1) or input_at(node, 1) is not None:
+            return NOT_MINE
+        stacked = Stacked(node.outputs[0], x, int(node.attrs.get("axis", 0)) % dims)
+        reason = stacked.why_not(graph)
+        if reason is not None:
+            return Declined(f"SplitToSequence whose sequence {reason}")
+        stacked.read_instead(graph, context)
+        node.inputs.clear()
+        return REWRITTEN
