@@ -54,7 +54,7 @@ demo: $(VENV)/package  ## quantize the digits model, verify it, print both repor
 test: $(VENV)/test  ## run all tests
 	@$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
-thorough: $(VENV)/test  ## run all tests on five times as many random examples, and all products
+thorough: $(VENV)/test  ## run all tests on eight times as many random examples, and all parameters
 	@THOROUGH=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(VENV)/dev  ## lint, format, types, layers

@@ -12,6 +12,7 @@ def analysis(original, feeds):
     return qpasses.analyze(made, original, feeds, seconds=0.05).report["analysis"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CASES)
 def test_every_net_with_bodies_is_analyzed(name):
     found = analysis(body_net(name), body_feeds(name))

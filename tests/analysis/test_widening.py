@@ -80,6 +80,7 @@ def test_what_is_chosen_is_what_the_rules_give():
     assert again.model.graph == found.model.graph
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [

@@ -164,6 +164,7 @@ NEEDED = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: ".".join(map(str, path)))
 def test_a_table_with_another_value_is_refused_or_is_that_table(path, tmp_path):
     where = tmp_path / "table.json"

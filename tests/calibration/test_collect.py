@@ -269,6 +269,7 @@ def test_skipping_without_bad_samples_changes_nothing(workers):
     assert as_plain(found) == as_plain(collect(CNN, TENSORS, samples_of(), ALL))
 
 
+@pytest.mark.thinned
 @every_workers
 @pytest.mark.parametrize("first", BAD)
 def test_without_skipping_the_first_bad_sample_by_position_is_the_error(

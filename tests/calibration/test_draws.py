@@ -100,6 +100,7 @@ NETS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NETS)
 def test_a_model_that_draws_comes_through_and_draws_anew_as_before(name):
     constants = {"half": np.float32(0.5), "yes": np.array(True), "zero": np.float32(0)}

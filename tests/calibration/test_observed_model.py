@@ -175,6 +175,7 @@ def blocks(channels):
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_convolutions_of_any_number_of_channels(check, channels):
     feeds = [{"x": numbers(1, 3, 8, 8)}, {"x": numbers(2, 3, 5, 7)}]
@@ -344,6 +345,7 @@ CONSTANTS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_graphs_of_every_kind(check, graph):
     made = model(GRAPHS[graph])
@@ -668,6 +670,7 @@ def made_up_samples(name, made):
     return open_samples("random:2", input_specs(fixed))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", zoo_models.networks(ZOO or ["none"]))
 def test_statistics_of_a_real_network_are_those_of_a_plain_run(name):
     made = load.read_model(zoo_models.path(name))

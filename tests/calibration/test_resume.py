@@ -112,6 +112,7 @@ def stopped(untouched, tmp_path_factory):
 # Interrupted
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("count", [1, 13, 30])
 def test_a_run_that_was_interrupted_goes_on_and_counts_each_sample_once(bench, workers, count):
@@ -278,6 +279,7 @@ def with_entry(content, key, value):
     return json.dumps({**json.loads(content), key: value}).encode()
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_refused_and_restart_ignores_it(tmp_path, stopped, damage):
     bench = Bench(shutil.copytree(stopped, tmp_path, dirs_exist_ok=True))

@@ -73,6 +73,7 @@ def statuses(found, status):
 # Rules
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rule", [rule if rule in QUICK else slow(rule) for rule in RULES])
 def test_the_rule_of_a_device_is_named(rule):
     (found,) = named(16 if THOROUGH else 8, [rule])
@@ -168,6 +169,7 @@ def test_between_tensors_that_are_there_the_nodes_are_named(case):
     assert statuses(found, "missing") == ["residual/first/relu", "residual/second/bn"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

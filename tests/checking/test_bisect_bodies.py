@@ -57,6 +57,7 @@ def products(model):
     ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CASES)
 def test_a_right_device_differs_nowhere(name, tmp_path):
     original, feeds = body_net(name), body_feeds(name)
@@ -66,6 +67,7 @@ def test_a_right_device_differs_nowhere(name, tmp_path):
     assert all(each.codes for each in found.tensors)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CASES)
 def test_the_wrong_node_is_named_and_it_alone(name, tmp_path):
     original, feeds = body_net(name), body_feeds(name)

@@ -37,6 +37,7 @@ def made_of(name, **options):
     return original, feeds, qpasses.quantize(original, feeds, **options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CASES)
 def test_what_stands_in_bodies_becomes_integer_and_is_verified(name):
     original, feeds, result = made_of(name)
@@ -47,6 +48,7 @@ def test_what_stands_in_bodies_becomes_integer_and_is_verified(name):
     assert found.report["checks"]["qdq"]["codes"] > 0
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [
@@ -69,6 +71,7 @@ def test_bodies_follow_options(name, options):
     assert (found.verdict, summary_of(found)["problems"]) == (result.verdict, [])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("emit", ["qdq", "standard"])
 @pytest.mark.parametrize("name", CASES)
 def test_other_forms_have_bodies_too(name, emit):
@@ -440,6 +443,7 @@ def test_what_a_body_makes_infinite_stays_float():
     assert any("NaN or infinite" in each for each in reasons.values())
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CASES)
 def test_a_quantized_model_with_bodies_becomes_integer(name):
     _, feeds, result = made_of(name, emit="qdq")
@@ -449,6 +453,7 @@ def test_a_quantized_model_with_bodies_becomes_integer(name):
     assert (found.verdict, summary_of(found)["problems"]) == ("ok", [])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("number", range(8))
 def test_random_graphs_with_bodies_are_what_they_are_made_from(number):
     made = body_case(11, number)

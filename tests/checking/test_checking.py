@@ -293,6 +293,7 @@ FAULTY_PASSES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("fault", FAULTY_PASSES)
 def test_a_fault_in_a_pass_is_found(fault, monkeypatch):
     body, module, name, how = FAULTY_PASSES[fault]

@@ -344,6 +344,7 @@ JSON = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("text", JSON, ids=lambda text: text[:12])
 def test_entries_that_no_record_has_are_one_line(text, plain):
     original, made = plain
@@ -422,6 +423,7 @@ BODIES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("body", BODIES)
 def test_attributes_and_constants_of_other_kinds_are_one_line(body):
     text, constants = BODIES[body]

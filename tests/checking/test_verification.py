@@ -85,6 +85,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_changed_constant_is_found_and_its_node_named(fault, emitted, original, samples):
     node, index = FAULTS[fault]

@@ -114,6 +114,7 @@ ODD = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("change", ODD, ids=lambda change: change.__name__)
 def test_an_odd_part_of_a_file_is_found_and_named(change, made):
     model = copied(made)

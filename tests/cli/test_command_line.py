@@ -515,6 +515,7 @@ CONSTANTS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("op", "formal"), CONSTANTS)
 def test_verify_notices_one_step_in_one_constant(tiny, op, formal):
     def one_step(values):

@@ -181,12 +181,14 @@ def assert_same_in_the_file(desk, text, options, command="quantize"):
     assert by_file == outcome(desk, getattr(desk, command)(*options))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_option_in_the_file_does_what_it_does_on_the_command_line(desk, name):
     value, options = PLAIN[name]
     assert_same_in_the_file(desk, f"{name} = {value}", options)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", OF_CALIBRATE)
 def test_an_option_of_calibrate_may_stand_in_the_file(desk, name):
     value, options = OF_CALIBRATE[name]
@@ -219,6 +221,7 @@ def test_states_may_stand_in_the_file(tmp_path):
     assert read_json(desk.report)["states"][0]["tied"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", OF_PICTURES)
 def test_an_option_for_pictures_may_stand_in_the_file(picture_desk, name):
     value, options = OF_PICTURES[name]

@@ -82,6 +82,7 @@ def test_no_boxes_are_no_boxes(files, tmp_path):
     assert drawn(tmp_path / "r.json")[0]["integer"] == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("function", "words"),
     [

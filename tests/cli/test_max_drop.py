@@ -401,6 +401,7 @@ def figure(data=FEEDS, **options):
     return report["widths"]["metric"]["float"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "made",
     [

@@ -222,6 +222,7 @@ FLOAT_EDGES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("body", FLOAT_EDGES)
 def test_an_edge_next_to_float_stays_float_and_is_warned_of(body):
     weights = {"w": numbers(4, 4), "v": numbers(4, 4, seed=1)}

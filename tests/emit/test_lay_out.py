@@ -132,6 +132,7 @@ WORDS = {"tensor_types": [".*=int16"]}
 MOVED_WORDS = ("pools", "a pool at the end", "slices", "nearest", "mirrored", "largest")
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("name", "options"),
     [*((name, {}) for name in BODIES), *((name, WORDS) for name in MOVED_WORDS)],
@@ -162,6 +163,7 @@ def test_other_types_targets_and_scales_of_channels_may_lie_so_too(options):
     assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", ["bm1684x", "ivit", "tflite"])
 @pytest.mark.parametrize("name", ["slopes", "a slope"])
 def test_slopes_that_are_integers_lie_as_what_is_around_them(name, target):

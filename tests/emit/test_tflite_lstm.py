@@ -38,6 +38,7 @@ NETS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", NETS)
 def test_nets_give_the_integers_of_the_runtime(name, runtime):

@@ -164,6 +164,7 @@ def compare(name, cases, folder, profile=PRO_INT_8K):
     assert elements >= len(cases)
 
 
+@pytest.mark.thinned
 @needs_tools
 @every_lowered_op
 def test_nodes_give_the_integers_of_the_reference(name, tmp_path):

@@ -93,6 +93,7 @@ def priced(monkeypatch, **changes):
     monkeypatch.setattr(choosing, "measured", lambda: costs)
 
 
+@pytest.mark.thinned
 @every_chain
 def test_the_usual_chains_get_the_body_that_is_fast(nodes):
     result = integer(nodes)
@@ -117,6 +118,7 @@ def test_the_chosen_body_gives_the_table_for_every_code_in_whole_graphs(nodes, o
         np.testing.assert_array_equal(found, OPS["Lut"].reference(x, node.inputs[1].values))
 
 
+@pytest.mark.thinned
 @every_chain
 def test_verify_accepts_the_choice_and_refuses_another_one(nodes):
     original, made = chain(nodes), quantize(chain(nodes), feeds(nodes)).model
@@ -217,6 +219,7 @@ def test_equal_functions_of_equal_scales_share_one_body():
 SLOPE = numbers(4, 1, 1)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("statements", "op"),
     {
@@ -278,6 +281,7 @@ def test_a_body_that_is_wrong_in_some_place_is_found(place, monkeypatch):
     assert tables.table_differences("Lut", unlike, table, ["uint8"], {}).any()
 
 
+@pytest.mark.thinned
 @every_chain
 def test_what_is_said_to_differ_differs(nodes):
     """Each made body, run on its own on a row of all codes, against the table."""

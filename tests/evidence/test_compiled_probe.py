@@ -54,6 +54,7 @@ def test_every_node_with_a_kernel_is_run(made):
     assert found["elements"] > 65536 * sum(op in ("IntMul", "IntSub", "IntAdd") for op in ops)
 
 
+@pytest.mark.thinned
 @needs_kernels
 @pytest.mark.parametrize(
     "options",
@@ -155,6 +156,7 @@ def entry(node, is_laid):
     return NodeRecord(source=[], scales={}, layout=layout)
 
 
+@pytest.mark.thinned
 @needs_kernels
 @pytest.mark.parametrize("name", native.KERNELS)
 def test_random_nodes_of_every_kernel_are_run(name):

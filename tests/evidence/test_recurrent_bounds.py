@@ -103,6 +103,7 @@ def differences(node, given, record):
     return (found[0][0, 0] - zero) - np.clip(expected, *ends) / y_scale
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("factors", [(0.5, 0.5), (0.05, 0.5), (5, 20)], ids=str)
 @pytest.mark.parametrize("name", NODES)
 def test_no_step_is_further_from_real_arithmetic_than_its_bound_says(name, factors):

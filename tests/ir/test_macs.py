@@ -64,6 +64,7 @@ def recurrent(op, direction, gates):
     return quantized(text, feeds, **weights)[1], ways
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("op", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_a_recurrent_layer_multiplies_input_and_state_in_each_step(op, gates, direction):

@@ -33,6 +33,7 @@ WHOLES = {
 """By case the outermost node with bodies."""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", WHOLES)
 def test_nothing_in_an_excluded_node_is_integer(name):
     whole = WHOLES[name]

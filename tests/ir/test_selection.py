@@ -108,6 +108,7 @@ def desk(tmp_path):
 # Excluded by name
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", EXCLUDED)
 def test_an_excluded_node_is_listed_as_what_it_was_with_the_reason(name):
     result = without(name)
@@ -145,6 +146,7 @@ def test_nothing_but_the_excluded_node_is_left_in_float(name):
     assert without(name).report["accuracy"]["outputs"][0]["sqnr_db"] > 30
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", EXCLUDED)
 def test_verify_agrees_on_a_model_with_an_excluded_node(name):
     assert_verified(without(name))
@@ -256,6 +258,7 @@ LISTED = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("listed", LISTED)
 def test_only_nodes_of_the_listed_types_become_integer(listed):
     result = only(*listed)

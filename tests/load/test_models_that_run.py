@@ -96,6 +96,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_a_model_comes_through_with(name):
     made, data = UNUSUAL[name]

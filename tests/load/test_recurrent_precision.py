@@ -23,6 +23,7 @@ def net(op, kind, dtype):
     ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [("float16", np.float16), ("double", np.float64)],

@@ -226,6 +226,7 @@ def test_a_model_of_opset_18_or_19_is_raised_or_stays(opset, monkeypatch):
     assert upgrade(made, sample) is made
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [9, 13, 17, 18, 19, 20, 21, 23])
 def test_a_gelu_is_recognized_at_every_opset(opset):
     text = """g (float[N, 8] x) => (float[N, 8] y) {

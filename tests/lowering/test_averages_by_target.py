@@ -163,6 +163,7 @@ TAMPERED = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("rules", "body", "name", "value"), TAMPERED)
 def test_a_changed_number_is_found(tmp_path, rules, body, name, value):
     path = target_of(tmp_path, rules)

@@ -261,6 +261,7 @@ def test_an_op_from_input_to_output_is_one_table(ops, values, setting):
     assert ends == {("x", f"o{i}") for i in range(len(ops))}
 
 
+@pytest.mark.thinned
 @of_one_range([each for each in EVERY if each[0] not in FOLDED])
 def test_an_op_between_convolutions_is_one_table(ops, values):
     step = "y{i} = {op} o{i} = Conv (y{i}, v)"
@@ -325,6 +326,7 @@ def test_a_chain_is_one_table(chain, setting):
     assert ops_of(result) == ["Lut"]
 
 
+@pytest.mark.thinned
 @every_chain
 def test_a_chain_between_convolutions_is_one_table(chain):
     assert ops_of(quantized(net(CHAINS[chain], BETWEEN))) == ["IntConv", "Lut", "IntConv"]
@@ -359,6 +361,7 @@ BRANCHES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_what_others_read_of_a_chain_is_stored_and_nothing_stays_float(branch):
     outputs = "float[A, B, C, D] y, float[E, F, G, H] z"

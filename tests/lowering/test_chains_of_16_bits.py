@@ -66,6 +66,7 @@ def on_all_codes(made, x):
     return found[:, 0, 0]
 
 
+@pytest.mark.thinned
 @every_end
 @pytest.mark.parametrize("curve", [each for each in CURVES if each != "none"])
 def test_a_chain_is_one_table_that_holds_what_float_computes(x, y, curve):
@@ -91,6 +92,7 @@ def test_a_chain_is_one_table_that_holds_what_float_computes(x, y, curve):
     ]
 
 
+@pytest.mark.thinned
 @every_end
 @pytest.mark.parametrize(
     ("body", "low", "high"),
@@ -151,6 +153,7 @@ SLOPES = [
 ]
 
 
+@pytest.mark.thinned
 @every_end
 @pytest.mark.parametrize(("body", "slopes", "options"), SLOPES)
 def test_slopes_that_differ_are_the_nearest_multipliers(x, y, body, slopes, options):
@@ -211,6 +214,7 @@ def test_nodes_of_one_function_share_a_table():
     assert result.report["summary"]["tables"]["bytes"] == 1026
 
 
+@pytest.mark.thinned
 @every_end
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 def test_a_function_that_differs_by_channel_is_a_table_for_each(x, y, bodies):
@@ -244,6 +248,7 @@ def test_targets_with_a_form_of_their_own_have_no_tables_of_16_bits(target):
     assert left["name"] == "f" and f"{target!r} has no tables of 16 bits" in left["reason"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", ["exact", "bm1684x", "tosa"])
 @every_end
 def test_other_targets_have_them_by_their_own_rules(target, x, y):

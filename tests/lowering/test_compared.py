@@ -87,6 +87,7 @@ CONSTANTS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"tensor_types": [".*=int16"]}, {"target": "litert"}])
 @pytest.mark.parametrize("text", [DIVIDED, MASKED])
 def test_what_is_compared_stays_on_integers(text, options, tmp_path):

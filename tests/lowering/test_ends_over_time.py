@@ -50,6 +50,7 @@ CONSTANTS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"integer_io": True}])
 @pytest.mark.parametrize("name", ENDS)
 def test_nothing_is_left_in_float(name, options, tmp_path):

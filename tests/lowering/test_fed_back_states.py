@@ -62,6 +62,7 @@ def inputs():
     return rng.normal(0, 1, (STEPS, 1, 1, 4)).astype(np.float32)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"tensor_types": [".*=int16"]}], ids=["8", "16"])
 @pytest.mark.parametrize("op", NETS)
 def test_states_fed_back_stored_or_in_float_are_the_same_and_do_not_drift(op, options, inputs):

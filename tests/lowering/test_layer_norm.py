@@ -101,6 +101,7 @@ def test_no_code_is_further_from_real_arithmetic_than_the_bound(case):
         assert bound < 6e-5 * (257 + furthest)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("variance", [0, 1e-4, 1, 100, 1000, 1e4])
 def test_variances_at_which_ten_steps_from_2_to_the_16_do_not_converge(variance):
     rng = np.random.default_rng(0)

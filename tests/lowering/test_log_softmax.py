@@ -130,6 +130,7 @@ def scored():
     return model(TEXT, w=numbers(8, 6))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_graph_is_integer_to_its_end_and_checked(name):
     made = quantize(scored(), samples(), **SETTINGS[name])

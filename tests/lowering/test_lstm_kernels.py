@@ -56,6 +56,7 @@ def check(node, record, kernel):
         np.testing.assert_array_equal(found, run(kernel_of(node, record), x.tolist(), kernel))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("seed", "way"), [(0, "forward"), (1, "bidirectional"), (2, "forward"), (3, "reverse")]
 )

@@ -236,6 +236,7 @@ FORGED = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("fault", FORGED)
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_a_forged_attribute_is_found(fault, layout):

@@ -130,6 +130,7 @@ SEVERAL = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("body", FORMS)
 def test_a_chain_of_more_than_one_function_stays_a_table(body):
     assert ops(checked(net(body)))[1:-1] == FORMS[body]

@@ -152,6 +152,7 @@ def test_onnxruntime_adds_all_pairs_as_meant_flat_and_broadcast(each):
         assert_kernel_is_meaning(inputs, each.overload, a, b)
 
 
+@pytest.mark.thinned
 @every(SUMS)
 def test_onnxruntime_adds_tails_and_scalars_as_meant(each):
     inputs = each.inputs(chosen(each))
@@ -199,12 +200,14 @@ def test_the_meaning_is_real_arithmetic_but_for_one_step_in_few_pairs(each):
     assert (off > 0).mean() < 0.001
 
 
+@pytest.mark.thinned
 @every({name: SUMS[name] for name in ("random 0", "random 3", "random 4", *UNEQUAL)})
 def test_the_real_sum_equals_fractions_on_every_pair(each):
     first, second = each.parts()
     assert each.real().tolist() == [[each.stored(a + b) for b in second] for a in first]
 
 
+@pytest.mark.thinned
 @every(SUMS | ODD)
 def test_the_real_sum_equals_fractions_on_sampled_pairs_and_ties(each):
     found, (first, second) = each.real(), each.parts()

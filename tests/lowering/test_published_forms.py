@@ -148,6 +148,7 @@ def test_a_target_without_tables_has_no_form_with_tables():
     assert made.verdict == "ok" and {"IBertSoftmax", "IntLayerNorm"} <= found
 
 
+@pytest.mark.thinned
 @each_op
 def test_no_number_of_a_form_may_change(op):
     name, made = FORMS[op][0], made_with(op).model

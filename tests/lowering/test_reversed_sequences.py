@@ -58,6 +58,7 @@ def feeds_of(made, lengths=LENGTHS, count=8):
     return [{"x": numbers(*sizes, seed=seed), **others} for seed in range(count)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"integer_io": True}, {"tensor_types": [".*=int16"]}])
 @pytest.mark.parametrize("name", ROUND)
 def test_what_is_turned_round_stays_on_integers(name, options, tmp_path):

@@ -303,6 +303,7 @@ def proof_of(made, name="soft"):
     return next(each for each in made.evidence if each.name == name)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", SETTINGS)
 def test_attention_is_integer_from_end_to_end(name):
     made = quantize(attention(), feeds(), **SETTINGS[name])

@@ -227,6 +227,7 @@ hardware = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.thinned
 @hardware
 def test_stored_integers_are_those_of_the_formulas(name):
     result = quantized(name, integer_io=True)
@@ -240,6 +241,7 @@ def test_stored_integers_are_those_of_the_formulas(name):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.thinned
 @every_target
 def test_every_node_is_proved_and_verified(name):
     result = quantized(name)
@@ -356,6 +358,7 @@ def scales():
     return [*random, *ties, *(2.0**k for k in range(-40, 34)), 0.0, 1 - 2.0**-40]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rule", MULTIPLIERS)
 def test_the_checker_derives_the_same_multipliers(rule):
     bits, (low, high) = MULTIPLIERS[rule].bits[-1], MULTIPLIERS[rule].shifts

@@ -180,6 +180,7 @@ def broken(op, body, old, new):
     return replace(body, proto=function.SerializeToString(deterministic=True))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("op", "old", "new"),
     [
@@ -225,6 +226,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("op", "formal", "step"), FORGED)
 def test_a_number_that_was_changed_is_found(op, formal, step, storing):
     result = storing(op, ["a", "b", "y"])
@@ -290,6 +292,7 @@ def test_a_constant_operand_of_words_is_recomputed(op, monkeypatch):
 FORMALS = [f"{n}_{part}" for n in "aby" for part in ("multiplier", "shift")]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("formal", FORMALS)
 def test_a_difference_whose_operands_are_rounded_is_recomputed_too(formal, storing):
     result = storing("IntSub", ["a", "y"], target="ivit")

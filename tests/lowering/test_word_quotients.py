@@ -123,6 +123,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_quotients_keep_the_forms_they_have(name):
     body, wanted = OTHERS[name]
@@ -269,6 +270,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("formal", "step"), FORGED)
 def test_a_number_that_was_changed_is_found(formal, step):
     forged = changed(made("a root"), formal, lambda number: number + step)

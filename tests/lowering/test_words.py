@@ -63,6 +63,7 @@ def outputs(of):
     return Session(of, optimize=False).run(None, FEED)
 
 
+@pytest.mark.thinned
 @every_end
 @pytest.mark.parametrize("bodies", ["portable", "onnxruntime"])
 def test_a_node_is_integer_proved_and_verified(name, ends, bodies):
@@ -107,6 +108,7 @@ def test_a_number_of_long_rows_that_is_one_off_is_found(in_bytes):
         assert found.floats.differences(one_off(found.integer, constant.name)), constant.name
 
 
+@pytest.mark.thinned
 @every_node
 def test_words_are_as_precise_as_16_bits(name):
     (real,) = Session(float_model(name), optimize=False).run(None, FEED)
@@ -115,6 +117,7 @@ def test_words_are_as_precise_as_16_bits(name):
     assert 10 * np.log10(np.square(real.astype(np.float64)).mean() / noise) > LEAST_SQNR
 
 
+@pytest.mark.thinned
 @every_end
 def test_a_number_that_is_one_off_is_found(name, ends):
     found = made(name, ENDS[ends])

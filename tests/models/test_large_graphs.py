@@ -38,6 +38,7 @@ def test_the_work_of_the_integer_graph_is_linear_in_the_nodes(shape):
     assert many - more <= 2 * SLACK * (more - few)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_becomes_integer(shape):
     summary = quantize(SHAPES[shape](24), [FEED]).report["summary"]

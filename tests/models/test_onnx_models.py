@@ -69,6 +69,7 @@ def sqnr_db(real, found):
     return 10 * np.log10(np.square(real, dtype=np.float64).sum() / noise)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CONVERTED)
 def test_a_model_converted_from_pytorch_is_integer_and_close_to_its_output(name):
     model, feed, expected = given(DATA / "pytorch-converted" / name)

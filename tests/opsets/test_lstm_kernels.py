@@ -26,6 +26,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("loud", LOUD)
 @pytest.mark.parametrize(("kernel", "resolver", "wide"), KERNELS)
 def test_plain_loops_give_what_interpreters_give(kernel, resolver, wide, loud):

@@ -16,6 +16,7 @@ def test_sigmoids_by_chords():
     np.testing.assert_array_equal(lstm_tables.chord_sigmoid(), expected)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("power", LSTM_FORMS["cmsis"].powers)
 def test_tanh_by_chords(power):
     expected = [plain.by_steps(each, power + 12, is_tanh=True) for each in WORDS]
@@ -27,6 +28,7 @@ def test_sigmoids_by_gemmlowp():
     np.testing.assert_array_equal(lstm_tables.gemmlowp_sigmoid(), expected)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("power", LSTM_FORMS["litert"].powers)
 def test_tanh_by_gemmlowp(power):
     expected = [plain.gemmlowp_tanh(each, 15 + power) for each in WORDS]

@@ -191,6 +191,7 @@ def test_the_reference_equals_plain_loops_and_obeys_its_laws(name, data):
         assert stored[positions[place]] == code_at(*positions[place]), positions[place]
 
 
+@pytest.mark.thinned
 @each(PORTABLE)
 def test_a_portable_body_equals_the_reference(name, overload):
     op, body = OPS[name], OPS[name].overload(overload)
@@ -231,6 +232,7 @@ class EnoughError(SkipTest):
     """No more nodes are needed: Hypothesis lets this through at once."""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     op, compared = OPS[name], Counter()

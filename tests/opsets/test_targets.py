@@ -263,6 +263,7 @@ def test_what_cannot_be_requantized_is_an_error(given):
 # Which of them graphs can be made for
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", target_names())
 def test_graphs_can_be_made_for_every_shipped_target_and_are_verified(name):
     made = qpasses.quantize(cnn(), pictures(), target=name)

@@ -40,6 +40,7 @@ def of_unknown_rank(made):
     return made
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("are_declared", [True, False])
 @pytest.mark.parametrize("name", KERNELS)
 def test_results_have_the_type_and_the_integers_of_the_reference(name, are_declared):

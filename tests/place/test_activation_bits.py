@@ -156,6 +156,7 @@ def constant_of(made, node, position):
 # Every op, in every form
 
 
+@pytest.mark.thinned
 @forms
 def test_every_op_is_proved_and_keeps_its_codes(dtype, bits, narrow, symmetric):
     result = quantized(dtype, bits, narrow, symmetric)

@@ -159,6 +159,7 @@ def test_calibrate_is_a_model_or_one_of_its_subcommands(desk):
 # Every option
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_chooses_the_ranges_of_the_report_and_leaves_the_table_alone(
     desk, plain, method

@@ -79,6 +79,7 @@ def evidence(result, name):
 # Which tensors are streams.
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("body", "streams"),
     [
@@ -164,6 +165,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("body", "options"),
     [
@@ -327,6 +329,7 @@ def unchanged():
     return made, result
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("node", "formal", "value"),
     [
@@ -472,6 +475,7 @@ def test_the_bound_holds_where_operands_are_rounded_twice(rounding):
         assert np.abs(y - real)[inside].max(initial=0) <= bound + 1e-9
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("options", "streams"),
     [

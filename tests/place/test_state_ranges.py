@@ -52,6 +52,7 @@ def decibels(original, feeds, **options):
     return 10 * np.log10(np.square(expected).sum() / np.square(expected - found).sum())
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"tensor_types": [".*=int16"]}])
 @pytest.mark.parametrize("factor", [0.0, 0.01, 1.0])
 @pytest.mark.parametrize("name", TEXT)
@@ -66,6 +67,7 @@ def test_small_first_states_do_not_bound_those_that_follow(name, factor, options
     assert decibels(net(name), feeds, **options) > 30
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"tensor_types": [".*=int16"]}])
 @pytest.mark.parametrize("name", TEXT)
 def test_large_constant_first_states_are_within_the_range(name, options):

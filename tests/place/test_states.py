@@ -261,6 +261,7 @@ def test_steps_that_are_written_out_and_become_a_node_have_a_state():
     assert result.report["warnings"] == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [

@@ -99,6 +99,7 @@ TOSA = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", TOSA)
 def test_target_tosa_has_16_bits_of(kind):
     result = made(TOSA[kind], target="tosa", accuracy="fast")

@@ -44,6 +44,7 @@ def words(result):
     }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("name", ["x", "r", "c", "y", ".*"])
 def test_any_tensor_may_have_16_bits(name, bodies):

@@ -76,6 +76,7 @@ def test_what_no_node_reads_or_writes_beside_others_of_16_bits_has_8_and_says_so
     assert "Conv reads 8 bits: nodes of target 'litert' have one width" in reasons(result)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("node", "constants"),
     [

@@ -62,6 +62,7 @@ def check(made):
     return result, samples
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", FORMS)
 def test_a_correlation_of_two_branches_is_integer(name):
     line, channels, bias = FORMS[name]

@@ -58,6 +58,7 @@ def untyped(made, dims):
     return made
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("equation", PAIRS)
 def test_an_einsum_of_two_tensors_is_integer(equation):
     shapes = PAIRS[equation]
@@ -130,6 +131,7 @@ WAVES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", WAVES)
 def test_a_fourier_transform_is_a_product_with_its_waves(name):
     attributes, shape, length = WAVES[name]

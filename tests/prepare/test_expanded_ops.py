@@ -79,6 +79,7 @@ CASES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", CASES)
 def test_an_expanded_op_is_integer_and_verified(name, tmp_path):
     text, dims, expected = CASES[name]

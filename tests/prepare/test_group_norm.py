@@ -104,6 +104,7 @@ EVERY_PAIR = [
 """Of a size and an opset, an opset and groups, groups and a size."""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("spatial", "opset", "groups"), EVERY_PAIR)
 def test_it_is_integer_with_one_rounding(spatial, opset, groups, tmp_path):
     checked(net(opset, spatial, groups), spatial, tmp_path)

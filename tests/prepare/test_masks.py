@@ -161,6 +161,7 @@ def float_nodes(made):
     ]
 
 
+@pytest.mark.thinned
 @every_form
 def test_masked_attention_is_on_integers_and_keeps_the_resolution_of_scores(name):
     made, result = quantized(name)
@@ -194,6 +195,7 @@ def test_a_row_that_is_masked_as_a_whole_is_as_in_float_or_has_equal_shares(name
         assert np.ptp(found, axis=0).max() == 0
 
 
+@pytest.mark.thinned
 @every_mask
 def test_such_rows_may_be_among_the_samples(name):
     made = attention(*FORMS[name])

@@ -86,6 +86,7 @@ def trapped(text):
     return net([1, 2, 4, 4], body, outputs=outputs or "float[] y", **TRAP_CONSTANTS)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("text", TRAPS)
 def test_results_stay_close_to_float(text):
     made = trapped(text)

@@ -29,6 +29,7 @@ def short_fourier(name, opset=17):
     return made, numbers(*sizes)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [17, 20])
 @pytest.mark.parametrize("name", FORMS)
 def test_a_short_fourier_transform_is_a_convolution(name, opset, tmp_path):

@@ -91,6 +91,7 @@ FORMS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", FORMS)
 def test_whatever_stands_between_q_and_dq_becomes_integer(name):
     body = FORMS[name]
@@ -157,6 +158,7 @@ WEIGHT_FORMS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", WEIGHT_FORMS)
 def test_the_integers_of_weights_are_kept(name):
     text, given, expected = WEIGHT_FORMS[name]
@@ -379,6 +381,7 @@ def test_every_opset_that_has_q_and_dq_is_read(opset, kind):
     assert beside(made, original)[0][0] == 0
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", target_names())
 def test_scales_and_integers_are_kept_for_every_target(target):
     body = PLAIN.replace("c = Conv", "c0 = Conv").replace("qy =", "c = Relu (c0) qy =")

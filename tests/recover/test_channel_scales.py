@@ -129,6 +129,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", SHAPES)
 def test_channels_have_scales_that_are_proved_verified_and_lose_much_less(name):
     shape, options, expected = SHAPES[name]
@@ -337,6 +338,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_refused_and_auto_says_why(name):
     options, reason = REFUSED[name]

@@ -188,6 +188,7 @@ FORMS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_node_is_corrected_and_verified(model, form):
     found = quantize(model, feeds(32), **FORMS[form], **IN_SEQUENCE)

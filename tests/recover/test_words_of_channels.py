@@ -112,6 +112,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", SHAPES)
 def test_words_of_channels_are_proved_verified_and_lose_less(name):
     curve, words, options, expected = SHAPES[name]
@@ -252,6 +253,7 @@ def is_refused(made, original):
         return True
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", FORGERIES)
 def test_forged_words_of_channels_are_refused(name):
     words, op, change = FORGERIES[name]

@@ -4,6 +4,7 @@ import os
 from collections import defaultdict
 from itertools import product
 from math import prod
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -12,12 +13,15 @@ from tests.support.covering import covering_pairs
 
 THOROUGH = bool(os.environ.get("THOROUGH"))
 
+FEW = 8
+"""Of so many values of one choice every second is taken, of more every third."""
+
 only_thorough = pytest.mark.skipif(not THOROUGH, reason="takes long: `make thorough` runs it")
 
 
 def some(examples):
-    """So many for ``make thorough``, else a fifth of them, but no fewer than 5."""
-    return examples if THOROUGH else min(examples, max(examples // 5, 5))
+    """So many for ``make thorough``, else an eighth of them, but no fewer than 5."""
+    return examples if THOROUGH else min(examples, max(examples // 8, 5))
 
 
 def exactly(examples):
@@ -35,15 +39,19 @@ def slow(*values):
     return pytest.param(*values, marks=only_thorough)
 
 
-def together(*choices):
+def together(*choices, phase=0):
     """Rows of one value for each choice: the whole product, or what stands for it.
 
-    That is, of two choices every second to sixth pair, in which each value occurs; of more,
-    rows in which any two values meet.
+    That is, of one choice every third value, every second of few, from ``phase`` on; of two
+    every second to sixth pair, in which each value occurs; of more, rows in which any two
+    values meet.
     """
     lists = [list(each) for each in choices]
     if THOROUGH:
         return list(product(*lists))
+    if len(lists) == 1:
+        step = 3 if len(lists[0]) > FEW else 2
+        return [(each,) for each in lists[0][phase % step :: step]]
     if len(lists) > 2:
         return covering_pairs(*lists)
     step = min(6, len(lists[0]), len(lists[1]))
@@ -62,11 +70,13 @@ def thinned(items):
     left_out = set()
     for of_one in groups.values():
         sizes = [len(mark.args[1]) for mark in of_one[0].iter_markers("parametrize")]
-        assert len(sizes) > 1, f"{of_one[0].nodeid} has no product"
-        if len(of_one) < prod(sizes):
+        if THOROUGH or len(of_one) < prod(sizes):
             continue
+        if len(of_one) > prod(sizes):
+            sizes = [len(of_one)]  # of a fixture
         places = product(*map(range, sizes))  # the parametrization that is nearest first
-        taken = {*together(*map(range, sizes))}
+        phase = crc32(of_one[0].originalname.encode())  # others of the same list take others
+        taken = {*together(*map(range, sizes), phase=phase)}
         left_out.update(
             item.nodeid for item, at in zip(of_one, places, strict=True) if at not in taken
         )

@@ -64,6 +64,7 @@ def decibels(expected, found):
     return 10 * np.log10(np.square(expected.astype(np.float64)).sum() / max(noise, 1e-30))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", TRANSLATED)
 def test_a_translated_model_gives_the_same_numbers(name):
     made = load(name)
@@ -74,6 +75,7 @@ def test_a_translated_model_gives_the_same_numbers(name):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", STANDARD)
 def test_a_standard_model_is_the_same_object(name):
     made = load(name)
