@@ -37,6 +37,8 @@ def _fold(graph: Graph) -> None:
     _cut_shapes(graph)
     if any(map(_may_fold, graph.nodes)):
         _fold_nodes(graph)
+    for each in (graph, *graph.subgraphs(recursive=True)):
+        _name_wholes(each)
     drop_unread(graph)
 
 
@@ -99,6 +101,30 @@ def _cut_shapes(graph: Graph) -> None:
 
 
 _LAST = (1 << 63) - 1
+
+
+def _name_wholes(graph: Graph) -> None:
+    """Let a Slice of all there is be an Identity: PyTorch writes ``x[:, t]`` with one.
+
+    ONNX's inference would take its sizes for unknown ones.
+    """
+    for node in filter(_takes_all, graph.nodes):
+        node.op, node.attrs, node.inputs = "Identity", {}, node.inputs[:1]
+
+
+def _takes_all(node: Node) -> bool:
+    """Whether ``node`` is a Slice of all, of tensors of any sizes."""
+    if node.op != "Slice" or node.domain or len(node.inputs) < 3:
+        return False
+    starts, ends, *others = map(constant, node.inputs[1:])
+    if starts is None or ends is None or any(each is None for each in others):
+        return False
+    is_in_steps = len(others) < 2 or bool(np.all(np.asarray(others[1]) == 1))
+    return is_in_steps and not starts.any() and bool(np.all(ends >= _LONGEST))
+
+
+_LONGEST = (1 << 31) - 1
+"""What exporters write for the end of an axis, or anything above."""
 
 
 def _take_branches(graph: Graph, whole: Graph) -> bool:

@@ -10,6 +10,7 @@ from qpasses.ir.flow import CARRIED, CARRIED_OUT, COLLECTED, FLOW, JOINED
 from qpasses.ir.homes import attribute_of, is_flow
 from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.splicing import own_names, spliced
+from qpasses.ir.unknown_sizes import is_unknown
 
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
@@ -35,7 +36,7 @@ def with_inner_shapes(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
             assumed = _assumed(found, states)
             if assumed is found:
                 break
-            found = infer(assumed)
+            found = infer(_without_made_up(assumed))
         changed = _changed(found, states)
         if not changed:
             return cut(found)
@@ -66,6 +67,21 @@ def with_states(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
     return made
 
 
+def forget_inner_sizes(model: onnx.ModelProto) -> None:
+    """Take away what ``model`` says of sizes of inner tensors, and names of those in bodies.
+
+    Exporters, and inference, make up names for sizes that have one outside.
+    """
+    *bodies, whole = nested_graphs(model.graph)
+    del whole.value_info[:]
+    for each in bodies:
+        del each.value_info[:]
+        for value in (*each.input, *each.output):
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_param:
+                    dim.Clear()
+
+
 Shape = tuple[int | str, ...]
 
 
@@ -93,6 +109,15 @@ def _assumed(flat: onnx.ModelProto, states: Mapping[str, Shape | None]) -> onnx.
         if shape and _fixed(shape) > _fixed(known.get(name)):
             found[name] = shape
     return _with_shapes(flat, found) if found else flat
+
+
+def _without_made_up(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` without names of sizes that inference made up: it would keep them."""
+    for value in model.graph.value_info:
+        for dim in value.type.tensor_type.shape.dim:
+            if is_unknown(dim.dim_param):
+                dim.Clear()
+    return model
 
 
 def _given(node: onnx.NodeProto, known: Mapping[str, Shape]) -> Shape | None:

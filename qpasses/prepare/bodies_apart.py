@@ -4,8 +4,9 @@ import onnx
 
 from qpasses.ir.folding import fold_constants
 from qpasses.ir.graph import Graph
+from qpasses.ir.inner_shapes import forget_inner_sizes
 from qpasses.ir.interchange import import_graph, prepared_model
-from qpasses.ir.model_nodes import nested_graphs, nodes_of
+from qpasses.ir.model_nodes import nodes_of
 from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import UNWATCHED, Context, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT16, Arrays
@@ -21,15 +22,26 @@ def with_cells(
 
     And without the sequences that can be tensors. ``sample``: feeds by input name.
     """
-    graph = _apart(model)
-    run_passes(SEQUENCES, graph, context, watch)
-    made = _without_sizes(graph)
-    if not watch.stops_in(SEQUENCES):
-        graph = _apart(made)  # with the sizes that follow from what has been folded
-        run_passes(CELLS, graph, context, watch)
+    made = model
+    for _ in range(_ROUNDS):
+        for each in SEQUENCES:
+            graph = _apart(made)  # with sizes that follow from what was folded and rewritten
+            run_passes([each], graph, context, watch)
+            made = _without_sizes(graph)
+            if watch.stops_in([each]):
+                return made
+        if not _count_sequences(made):
+            break
+    graph = _apart(made)
+    run_passes(CELLS, graph, context, watch)
     if not has_nets(graph):
         return made if _count_sequences(made) < _count_sequences(model) else model
     return upgrade(_without_sizes(graph), sample, OPSET, OPSET_INT16)
+
+
+def has_bodies_or_sequences(model: onnx.ModelProto) -> bool:
+    """Whether ``with_cells`` may change ``model``."""
+    return any(node.op_type in _SEEN for node in nodes_of(model))
 
 
 def has_nets(graph: Graph) -> bool:
@@ -47,12 +59,16 @@ def _apart(model: onnx.ModelProto) -> Graph:
 def _without_sizes(graph: Graph) -> onnx.ModelProto:
     """``graph`` without what is known of its sizes, which is to be inferred anew."""
     made = prepared_model(graph)
-    for each in nested_graphs(made.graph):
-        del each.value_info[:]
+    forget_inner_sizes(made)
     return made
 
 
 def _count_sequences(model: onnx.ModelProto) -> int:
-    return sum(
-        each.op_type in ("SequenceEmpty", "SplitToSequence") for each in nodes_of(model)
-    )
+    return sum(each.op_type in _SEQUENCES for each in nodes_of(model))
+
+
+_ROUNDS = 4
+"""So often at most sequences are looked at: layers read those of layers below."""
+
+_SEQUENCES = frozenset({"SequenceEmpty", "SplitToSequence"})
+_SEEN = _SEQUENCES | {"Loop", "Scan"}

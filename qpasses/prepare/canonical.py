@@ -14,6 +14,7 @@ from calibration.memory import give_back
 from opsets.errors import DataError, ModelError
 from qpasses.ir.folding import fold_constants
 from qpasses.ir.graph import STORE, STORING, Graph, constant_bytes
+from qpasses.ir.inner_shapes import forget_inner_sizes
 from qpasses.ir.interchange import import_graph, numbers_as_tensors, prepared_model
 from qpasses.ir.model_nodes import nodes_of
 from qpasses.ir.recurrent_nodes import GATES
@@ -25,7 +26,7 @@ from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import APART, CASTS, EXPAND, NETS, SIMPLIFY
-from qpasses.prepare.bodies_apart import has_nets, with_cells
+from qpasses.prepare.bodies_apart import has_bodies_or_sequences, has_nets, with_cells
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.settle_resizes import settle_resizes
 from qpasses.prepare.size_advice import advised
@@ -98,12 +99,12 @@ def _through(
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
     upgraded = upgrade(plain, sample, newest, oldest, expected)
-    is_flat = not any(node.op_type in ("Loop", "Scan") for node in upgraded.graph.node)
-    if not is_flat:
+    is_plain = not has_bodies_or_sequences(upgraded)
+    if not is_plain:
         upgraded = with_cells(upgraded, sample, context, watch)
     graph = import_graph(true_shapes(upgraded, sample))
-    if is_flat:
-        run_passes(APART, graph, context, watch)
+    if is_plain:
+        run_passes(APART, graph, context, watch)  # no node is theirs, but they are seen
     for name in context.record.declined.keys() - {node.name for node in graph.nodes}:
         del context.record.declined[name]  # a Loop or Scan that was taken apart
     if oldest == OPSET_INT16 or has_nets(graph):
@@ -281,6 +282,6 @@ def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:
     copy.CopyFrom(model)
     del copy.graph.input[:]
     copy.graph.input.extend(kept)
-    del copy.graph.value_info[:]  # may be stale
+    forget_inner_sizes(copy)  # they may be stale
     copy.ir_version = max(copy.ir_version, 4)
     return copy

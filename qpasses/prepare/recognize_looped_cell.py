@@ -113,7 +113,7 @@ class _Loop:
         """The tensor outside of which a Gather takes the part of each step, in order."""
         node = producer(tensor)
         while node is not None and node.op in _RESIZING:
-            node = producer(plain(node.inputs[0]))
+            node = producer(node.inputs[0])
         if node is None or node.op != "Gather" or self.length is None:
             return None
         x, index = self._outside(node.inputs[0]), node.inputs[1]
@@ -128,14 +128,19 @@ class _Loop:
         is_whole = is_as_long(self.length, x, axis)
         if count == Count(1, 0) and is_whole:
             return Scanned(x, axis)
+        if is_whole and self._is_backward(count):
+            return Scanned(x, axis, is_reversed=True)
         if isinstance(self.length, tuple):
             return None
-        if is_whole and count == Count(-1, self.length - 1):
-            return Scanned(x, axis, is_reversed=True)
         is_short = isinstance(sizes[axis], int) and sizes[axis] < self.length
         if is_short or count != Count(1, 0):
             return None
         return Scanned(x, axis, count=self.length)
+
+    def _is_backward(self, count: Count) -> bool:
+        """Whether it counts from the last step to the first, or from the end of an axis."""
+        last = self.length - 1 if isinstance(self.length, int) else -1
+        return count in (Count(-1, -1), Count(-1, last), Count(-1, -1, lengths=1))
 
     def other_results(self, graph: Graph, found: Sequence[Found]) -> list[Kept]:
         """What leaves the Loop of each step and is no hidden state."""

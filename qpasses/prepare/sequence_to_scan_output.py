@@ -1,6 +1,6 @@
 """SequenceToScanOutput: what the steps of a Loop insert in a sequence, it gives stacked."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
 from qpasses.ir.graph import (
@@ -34,10 +34,11 @@ class SequenceToScanOutput(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where all steps insert tensors of one shape, as far as is known."""
         reason, has_rewritten = None, False
+        known = {size for each in graph.inputs for size in each.shape or ()} - {None}
         for home, loop in _loops(graph, node):
             for place in reversed(range(len(loop.inputs) - 2)):
                 found = _Listing.at(home, loop, place)
-                why_not = found and found.why_not()
+                why_not = found and found.why_not(known)
                 if found and why_not is None:
                     found.rewrite(context)
                     has_rewritten = True
@@ -80,13 +81,13 @@ class _Listing:
         is_only = is_insert and insert.inputs[0] is before and readers == [insert]
         return cls(home, loop, place, insert) if is_only else None
 
-    def why_not(self) -> str | None:
-        """Why it stays."""
+    def why_not(self, known: Collection[int | str]) -> str | None:
+        """Why it stays; ``known``: sizes of inputs, which are the same in all steps."""
         sizes, joins = self._step.shape, self._stacked.sequence.outputs
         if sizes is None:
             return "has tensors of a rank unknown"
         is_even = any(each.op == CONCAT and each.attrs.get("new_axis", 0) for each in joins)
-        if not is_even and not _are_alike(sizes, joins):
+        if not is_even and not _are_alike(sizes, joins, known):
             return "may have tensors of many sizes"
         return self._stacked.why_not(self._home)
 
@@ -111,11 +112,14 @@ class _Listing:
         return step
 
 
-def _are_alike(sizes: list[object], joins: list[Node]) -> bool:
-    """Whether tensors of ``sizes``, some of them unknown, are alike where they are joined.
+def _are_alike(
+    sizes: Sequence[int | str | None], joins: Sequence[Node], known: Collection[int | str]
+) -> bool:
+    """Whether tensors of ``sizes``, some of them free, are alike where they are joined.
 
     All sizes but the one that they are joined along have to be.
     """
-    free = {place for place, size in enumerate(sizes) if not isinstance(size, int)}
+    fixed = [isinstance(size, int) or (size is not None and size in known) for size in sizes]
     axes = {int(each.attrs["axis"]) % len(sizes) for each in joins if each.op == CONCAT}
-    return not free or (len(sizes) > 0 and bool(axes) and free.isdisjoint(axes))
+    free = {place for place, is_fixed in enumerate(fixed) if not is_fixed}
+    return not free or (bool(axes) and free.isdisjoint(axes))

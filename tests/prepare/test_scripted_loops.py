@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import qpasses
 from calibration import Session
@@ -87,6 +88,7 @@ SELECT = "all = Slice (x, at_0, far, at_0, at_1)\n x_t = Gather <axis = 1> (all,
 def constants(**more):
     found = {f"at_{k}": np.array([k]) for k in (0, 1, 2, 3, 4, 8)}
     found |= {"wi": numbers(12, 3), "wh": numbers(12, 4, seed=1), "bi": numbers(12, seed=2)}
+    found |= {"one_t": np.array(1), "two_t": np.array(2)}
     found |= {"bh": numbers(12, seed=3), "sizes": np.array([4, 4, 4]), "zero": np.array(0)}
     found |= {"one": np.float32(1), "far": np.array([2**63 - 1]), "yes": np.array(True)}
     return found | {"first": np.array(1)} | more
@@ -121,6 +123,29 @@ FEED = {"x": numbers(2, 6, 3, seed=7)}
 @pytest.mark.parametrize("cut", [SPLIT, CHUNK, SLICES])
 def test_a_cell_is_the_net_however_its_gates_are_cut(part, cut):
     assert is_net(with_nets(written(part=part, cut=cut), FEED), "GRU")
+
+
+BACKWARD = {
+    "from the length": "last_t = Sub (length, one_t)\n at = Sub (last_t, t)",
+    "below zero": "minus_t = Neg (t)\n at = Sub (minus_t, one_t)",
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_steps_that_are_read_backward_are_turned(name):
+    part = f"{BACKWARD[name]}\n x_t = Gather <axis = 1> (x, at)"
+    assert is_net(with_nets(written(part=part), FEED), "GRU")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "at = Sub (length, t)\n back = Sub (at, two_t)\n x_t = Gather <axis = 1> (x, back)",
+        "twice = Add (t, t)\n at = Sub (twice, length)\n x_t = Gather <axis = 1> (x, at)",
+    ],
+)
+def test_steps_in_another_order_keep_the_loop(part):
+    assert "Loop" in with_nets(written(part=part), FEED)
 
 
 def test_states_that_are_joined_as_rows_are_those_of_all_steps():
@@ -174,7 +199,7 @@ def test_what_follows_otherwise_keeps_the_loop(head):
 NODES = {
     "LSTM": """scripted (float[N, T, 3] x, float[N, 4] h0, float[N, 4] c0)
     => (float[T, N, 4] y, float[N, 4] h_last, float[N, 4] c_last) {
-    parts = SplitToSequence <axis = 1, keepdims = 0> (x)
+    parts = SplitToSequence <axis = 1, keepdims = 0> BY
     length = SequenceLength (parts)
     empty = SequenceEmpty ()
     h_last, c_last, all = Loop (length, yes, h0, c0, empty) <body = step
@@ -209,12 +234,12 @@ NODES = {
 }
 
 
-def stepping(op, more=""):
+def stepping(op, more="", by="(x)"):
     gates = {"LSTM": 4, "GRU": 3}[op]
     weights = {"w": numbers(1, 4 * gates, 3), "r": numbers(1, 4 * gates, 4, seed=1)}
     weights |= {"bias": numbers(1, 8 * gates, seed=2), "at_0": np.array([0])}
     weights |= {"yes": np.array(True), "zero": np.array(0)}
-    text = NODES[op].replace("MORE", more)
+    text = NODES[op].replace("MORE", more).replace("BY", by)
     return model(text, **{k: v for k, v in weights.items() if f"{k}" in text})
 
 
@@ -234,9 +259,43 @@ def test_a_node_of_one_step_in_a_loop_is_that_of_all_steps(op, more):
     assert "SplitToSequence" not in ops
 
 
+def test_unbind_as_pytorch_writes_it():
+    given = stepping("LSTM", by="(x, by_one)")
+    given.graph.initializer.append(numpy_helper.from_array(np.array(1), "by_one"))
+    assert is_net(with_nets(given, FEEDS["LSTM"]), "LSTM")
+
+
 @pytest.mark.parametrize("more", [", clip = 0.5", ", input_forget = 1"])
 def test_a_node_of_one_step_that_says_more_stays_in_its_loop(more):
     assert "Loop" in with_nets(stepping("LSTM", more), FEEDS["LSTM"])
+
+
+def test_a_layer_above_reads_the_list_of_the_layer_below():
+    layer = """
+    parts_K = SplitToSequence <axis = 0, keepdims = 0> (IN)
+    length_K = SequenceLength (parts_K)
+    empty_K = SequenceEmpty ()
+    h_K, all_K = Loop (length_K, yes, h0, empty_K) <body = step_K
+        (int64 t_K, bool more_K, float[R, 4] b_K, seq(float[R, 4]) before_K)
+        => (bool same_K, float[R, 4] n_K, seq(float[R, 4]) after_K) {
+        x_K = SequenceAt (parts_K, t_K)
+        u_K = MatMul (x_K, w)
+        v_K = MatMul (b_K, r)
+        s_K = Add (u_K, v_K)
+        n_K = Tanh (s_K)
+        after_K = SequenceInsert (before_K, n_K)
+        same_K = Identity (more_K)
+    }>
+    OUT = ConcatFromSequence <axis = 0, new_axis = 1> (all_K)
+    """
+    first = layer.replace("K", "1").replace("IN", "x").replace("OUT", "m")
+    second = layer.replace("K", "2").replace("IN", "m").replace("OUT", "y")
+    text = f"two (float[T, N, 4] x, float[N, 4] h0) => (float[T, N, 4] y) {{{first}{second}}}"
+    weights = {"w": numbers(4, 4), "r": numbers(4, 4, seed=1), "yes": np.array(True)}
+    feed = {"x": numbers(5, 2, 4, seed=2), "h0": numbers(2, 4, seed=3)}
+    ops = with_nets(model(text, **weights), feed)
+    assert is_net(ops, "RNN")
+    assert ops.count("RNN") == 2
 
 
 def test_a_scripted_net_is_integer_as_a_whole():

@@ -238,9 +238,7 @@ class Reading:
         return Affine([], np.zeros((), np.float32), leads[0], sources)
 
     def part(self, node: Node, tensor: Tensor) -> Affine | None:
-        """Split and Slice along the last axis, or a Slice of all."""
-        if takes_all(node):
-            return self.of(node.inputs[0])
+        """Split and Slice along the last axis."""
         columns = columns_of(node, tensor, self.value)
         return None if columns is None else cut(self.summed(node.inputs[0]), columns)
 
@@ -354,20 +352,6 @@ def columns_of(
         return None
     return slice(*slice(start, end).indices(size))
 
-
-def takes_all(node: Node) -> bool:
-    """Whether ``node`` is a Slice of all there is: PyTorch writes ``x[:, t]`` with one."""
-    if node.op != "Slice" or len(node.inputs) < 3:
-        return False
-    starts, ends, *others = (constant(each) for each in node.inputs[1:])
-    if starts is None or ends is None or any(each is None for each in others):
-        return False
-    is_in_steps = len(others) < 2 or bool(np.all(np.asarray(others[1]) == 1))
-    return is_in_steps and not starts.any() and bool(np.all(ends >= _LONGEST))
-
-
-_LONGEST = 2**31 - 1
-"""What exporters write for the end of an axis, and anything above."""
 
 _READERS: Mapping[str, Callable[[Reading, Node, Tensor], Affine | None]] = {
     "Add": Reading.add,

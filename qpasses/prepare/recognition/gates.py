@@ -6,14 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qpasses.ir.graph import Node, Tensor, input_at, producer
-from qpasses.prepare.recognition.affine import (
-    Affine,
-    Reading,
-    added,
-    columns_of,
-    cut,
-    takes_all,
-)
+from qpasses.prepare.recognition.affine import Affine, Reading, added, columns_of, cut
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,7 @@ def gate_of(tensor: Tensor, reading: Reading) -> Gate | None:
     node = producer(tensor)
     if node is None or node.domain:
         return None
-    if node.op == "Identity" or takes_all(node):
+    if node.op == "Identity":
         return gate_of(node.inputs[0], reading)
     if node.op in ("Split", "Slice"):
         columns, whole = columns_of(node, tensor, reading.value), None
@@ -108,9 +101,9 @@ def number_of(tensor: Tensor, reading: Reading) -> float | None:
 
 
 def plain(tensor: Tensor) -> Tensor:
-    """What ``tensor`` is another name of, or all of."""
+    """What ``tensor`` is another name of."""
     node = producer(tensor)
-    while node is not None and not node.domain and (node.op == "Identity" or takes_all(node)):
+    while node is not None and node.op == "Identity" and not node.domain:
         tensor = node.inputs[0]
         node = producer(tensor)
     return tensor

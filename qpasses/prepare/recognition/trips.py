@@ -18,10 +18,14 @@ _ENDLESS = 2**31 - 1
 
 @dataclass(frozen=True)
 class Count:
-    """A number that grows by ``step`` with each step, from ``start`` on."""
+    """A number that grows by ``step`` with each step, from ``start`` on.
+
+    ``lengths``: plus so many times how often the Loop runs, where that is no number.
+    """
 
     step: int
     start: int
+    lengths: int = 0
 
 
 class Trips:
@@ -44,7 +48,7 @@ class Trips:
             self._counts.pop(id(before))
             if plain(after) is before:
                 self._counts[id(before)] = Count(0, first)
-            elif grown is not None and grown.step == 0 and _adds_to(after, before):
+            elif grown is not None and _is_number(grown) and _adds_to(after, before):
                 self._counts[id(before)] = Count(grown.start, first)
 
     @property
@@ -60,17 +64,28 @@ class Trips:
         if id(tensor) in self._counts:
             return self._counts[id(tensor)]
         node = producer(tensor)
-        if node is None or node.domain:
-            return None
-        if node.op in _SAME:
+        if node is not None and node.op in _SAME and not node.domain:
             return self.count(node.inputs[0])
-        if node.op not in ("Add", "Sub"):
-            return None
-        first, second = (self.count(each) for each in node.inputs)
+        if node is None or node.domain or node.op not in ("Add", "Neg", "Sub"):
+            return Count(0, 0, 1) if self._is_length(tensor) else None
+        counts = [self.count(each) for each in node.inputs]
+        first, second = [Count(0, 0), *counts][-2:]
         if first is None or second is None:
             return None
-        sign = -1 if node.op == "Sub" else 1
-        return Count(first.step + sign * second.step, first.start + sign * second.start)
+        sign = 1 if node.op == "Add" else -1
+        return Count(
+            first.step + sign * second.step,
+            first.start + sign * second.start,
+            first.lengths + sign * second.lengths,
+        )
+
+    def _is_length(self, tensor: Tensor) -> bool:
+        """Whether ``tensor`` is what limits the Loop, the size of a tensor."""
+        most, ours = input_at(self._node, 0), _length(self._outside(tensor))
+        whole = None if most is None else _length(most)
+        if not (isinstance(ours, tuple) and isinstance(whole, tuple)):
+            return False
+        return _size(ours) == _size(whole)
 
     def length(self) -> Length | None:
         """How many steps the loop takes; None where data says so."""
@@ -134,7 +149,7 @@ class Trips:
         less, more = _compared(node)
         count = None if less is None else self.count(less)
         length = None if more is None else _length(self._outside(more))
-        if count is None or count.step != 1 or length is None:
+        if count is None or (count.step, count.lengths) != (1, 0) or length is None:
             return None
         if isinstance(length, int):
             return max(length - count.start + 1, 1)
@@ -172,6 +187,10 @@ def _whole(tensor: Tensor) -> int | None:
     return int(number) if number.is_integer() else None
 
 
+def _is_number(count: Count) -> bool:
+    return count.step == 0 and count.lengths == 0
+
+
 def _adds_to(after: Tensor, before: Tensor) -> bool:
     """Whether ``after`` is ``before`` and something more, each once."""
     node = producer(plain(after))
@@ -202,7 +221,7 @@ def _length(tensor: Tensor) -> Length | None:
 
 def _size(length: tuple[Tensor, int]) -> object:
     """The size by number or name; unknown ones are like no other."""
-    x, axis = length
+    x, axis = plain(length[0]), length[1]
     size = None if x.shape is None else x.shape[axis]
     return (x.name, axis) if size is None else size
 
