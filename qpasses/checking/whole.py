@@ -56,9 +56,33 @@ def misshapen(pair: Pair) -> Iterator[str]:
             continue
         if _shown(tensor) != str(np.dtype(dtype)):
             yield f"tensor {tensor.name!r} is said to be {_shown(tensor)}, it is {dtype}"
-        elif declared_sizes(tensor) != declared_sizes(real):
+        elif not _fits(tensor, real, pair):
             sizes = f"sizes {tensor.shape}, they are {real.shape}"
             yield f"tensor {tensor.name!r} is said to have {sizes}"
+
+
+def _fits(tensor: Tensor, real: Tensor, pair: Pair) -> bool:
+    """Whether ``tensor`` is said to have the sizes of ``real``.
+
+    Exporters write numbers for sizes of outputs, which are those of one sample: in their place
+    may be the name of a size of an input that is recorded as large as the tensor was in a run.
+    """
+    said, wanted = declared_sizes(tensor), declared_sizes(real)
+    if said == wanted or said is None or wanted is None or len(said) != len(wanted):
+        return said == wanted
+    free = {
+        (name, size)
+        for each in pair.real.inputs
+        for name, size in zip(
+            declared_sizes(each) or [], pair.record.sizes.get(each.name, []), strict=False
+        )
+        if isinstance(name, str)
+    }
+    found = pair.sizes.get(real.name, [None] * len(said))
+    return all(
+        ours == theirs or (isinstance(theirs, int) and (ours, size) in free)
+        for ours, theirs, size in zip(said, wanted, found, strict=True)
+    )
 
 
 def _unlike_its_constant(tensor: Tensor) -> Iterator[str]:

@@ -68,18 +68,23 @@ def with_states(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 
 def forget_inner_sizes(model: onnx.ModelProto) -> None:
-    """Take away what ``model`` says of sizes of inner tensors, and names of those in bodies.
+    """Take away what ``model`` says of sizes of inner tensors, and names that are made up.
 
-    Exporters, and inference, make up names for sizes that have one outside.
+    Exporters, and inference, make up names for sizes of outputs and in bodies, which have one
+    of an input.
     """
     *bodies, whole = nested_graphs(model.graph)
-    del whole.value_info[:]
-    for each in bodies:
+    given = {dim.dim_param for value in whole.input for dim in _dims(value)}
+    ends = [value for each in bodies for value in (*each.input, *each.output)]
+    for each in (*bodies, whole):
         del each.value_info[:]
-        for value in (*each.input, *each.output):
-            for dim in value.type.tensor_type.shape.dim:
-                if dim.dim_param:
-                    dim.Clear()
+    for dim in (dim for value in (*ends, *whole.output) for dim in _dims(value)):
+        if dim.dim_param and dim.dim_param not in given:
+            dim.Clear()
+
+
+def _dims(value: onnx.ValueInfoProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    yield from value.type.tensor_type.shape.dim
 
 
 Shape = tuple[int | str, ...]

@@ -1,0 +1,45 @@
+"""Sizes that a float model says of its outputs in another way than of its inputs."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import qpasses
+from tests.support.small_models import model, numbers
+
+NET = """g (float[N, 8] x) => (float[SIZE, 4] y) {
+    z = Unsqueeze (x, axis)
+    all, last = GRU <hidden_size = 8> (z, w, r)
+    h = Squeeze (last, axis)
+    y = Gemm <transB = 1> (h, v, b)
+}"""
+WEIGHTS = {"w": numbers(1, 24, 8), "r": numbers(1, 24, 8, seed=3), "axis": np.array([0])}
+WEIGHTS |= {"v": numbers(4, 8, seed=1), "b": numbers(4, seed=2)}
+FEEDS = [{"x": numbers(2, 8, seed=seed)} for seed in range(6)]
+
+
+def quantized(size):
+    """A Q/DQ model whose output has that size, and what is made of it."""
+    given = qpasses.quantize(model(NET.replace("SIZE", size), **WEIGHTS), FEEDS, emit="qdq")
+    return given.model, qpasses.integerize(given.model, FEEDS).model
+
+
+def problems(integer, given):
+    return qpasses.verify(integer, given, FEEDS).report["summary"]["problems"]
+
+
+@pytest.mark.parametrize("size", ["N", "Gemmy_dim_0", "3"])
+def test_a_name_or_number_that_an_exporter_made_up_is_no_problem(size):
+    given, integer = quantized(size)
+    assert problems(integer, given) == []
+
+
+@pytest.mark.parametrize("size", ["N", "Gemmy_dim_0", "3"])
+@pytest.mark.parametrize("other", ["another", 2, 5])
+def test_what_is_said_otherwise_is_one(size, other):
+    given, integer = quantized(size)
+    (value,) = (v for v in integer.graph.value_info if v.name.startswith("y_float_quantized"))
+    value.type.CopyFrom(
+        helper.make_tensor_type_proto(value.type.tensor_type.elem_type, [other, 4])
+    )
+    assert any(value.name in each for each in problems(integer, given))
