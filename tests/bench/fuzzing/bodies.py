@@ -31,7 +31,58 @@ def body_case(seed: int, number: int) -> Case | None:
         wrapped = _wrapped(made, rng)
         if wrapped is not None and is_legal(wrapped):
             made = wrapped
-    return made if made.has_bodies else None
+    return _with_sequences(made, rng) if made.has_bodies else None
+
+
+def _with_sequences(made: Case, rng: np.random.Generator) -> Case:
+    """``made``, where Loops insert some of what they give in sequences, as PyTorch has it."""
+    model = onnx.ModelProto()
+    model.CopyFrom(made.model)
+    nodes = list[onnx.NodeProto]()
+    for node in model.graph.node:
+        nodes.append(node)
+        is_read_at = node.op_type == "Gather" and rng.random() < 0.5
+        if node.op_type == "Loop":
+            given = node.output[len(node.input) - 2 :]
+            for name in [each for each in given if rng.random() < 0.5]:
+                begin, end = _inserted(node, name)
+                nodes[-1:-1] = [begin]
+                nodes.append(end)
+        joins = [each for each in nodes if each.op_type == "ConcatFromSequence"]
+        join = next((each for each in joins if each.output[0] in node.input[:1]), None)
+        if join is not None and is_read_at and node.input[1].endswith("last"):
+            node.op_type, node.input[0] = "SequenceAt", join.input[0]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return replace(made, model=model)
+
+
+def _inserted(loop: onnx.NodeProto, name: str) -> tuple[onnx.NodeProto, onnx.NodeProto]:
+    """Let ``loop`` insert its output ``name``: what begins the sequence, and what joins it."""
+    (body,) = (each.g for each in loop.attribute if each.name == "body")
+    states, place = len(loop.input) - 2, [*loop.output].index(name)
+    given = [each.SerializeToString() for each in body.output]
+    others = [onnx.ValueInfoProto.FromString(each) for each in given]
+    step = others.pop(1 + place)
+    kind, listed = step.type.tensor_type.elem_type, f"{name}_listed"
+    ends = [f"{name}_before", f"{name}_after"]
+    infos = [helper.make_tensor_sequence_value_info(end, kind, None) for end in ends]
+    body.node.append(helper.make_node("SequenceInsert", [ends[0], step.name], ends[1:]))
+    body.node[-1].name = f"{name}_insert"
+    body.input.append(infos[0])
+    del body.output[:]
+    body.output.extend([*others[: 1 + states], infos[1], *others[1 + states :]])
+    results = [each for each in loop.output if each != name]
+    results.insert(states, listed)
+    begin = helper.make_node(
+        "SequenceEmpty", [], [f"{name}_none"], f"{name}_begin", dtype=kind
+    )
+    loop.input.append(begin.output[0])
+    loop.output[:] = results
+    join = helper.make_node(
+        "ConcatFromSequence", [listed], [name], f"{name}_join", axis=0, new_axis=1
+    )
+    return begin, join
 
 
 def judge_bodies(made: Case, seen: Seen | None = None) -> Failure | None:
