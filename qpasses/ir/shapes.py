@@ -40,14 +40,15 @@ def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
     fixed = all(_is_fixed(value) for value in inferred.graph.input)
     for value, sizes in _mistaken(inferred, sample, values.values()):
         shape = value.type.tensor_type.shape
-        if len(shape.dim) != len(sizes):
+        is_new = len(shape.dim) != len(sizes)
+        if is_new:
             del shape.dim[:]
             shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in sizes)
         for dim, size in zip(shape.dim, sizes, strict=True):
-            if dim.dim_value not in (0, size):
+            if is_new or dim.dim_value not in (0, size):  # free ones follow from data
                 dim.Clear()
-            if fixed:
-                dim.dim_value = size
+                if fixed:
+                    dim.dim_value = size
     return inferred
 
 
@@ -67,12 +68,15 @@ def _mistaken(
 ) -> list[tuple[onnx.ValueInfoProto, Sequence[int]]]:
     """Those of ``values`` that have other sizes on ``sample`` than they say, with these."""
     said = [value for value in values if any(_sizes(value))]
+    flat = spliced(model) if said else model
+    if flat is not model:
+        flat = cut(flat)  # without what nothing in a body reads
+        written = {name for node in nodes_of(flat) for name in node.output}
+        said = [value for value in said if value.name in written]
     if not said:
         return []
     names = [value.name for value in said]
-    flat = spliced(model)
-    watched = _watching(model if flat is model else cut(flat), names)
-    found = Session(watched, optimize=False).run(names, sample, FIRST)
+    found = Session(_watching(flat, names), optimize=False).run(names, sample, FIRST)
     outside = {value.name for value in (*model.graph.input, *model.graph.output)}
     outside |= {name for node in model.graph.node for name in node.output}
     sizes = [np.shape(array) for array in found]
