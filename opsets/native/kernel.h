@@ -215,10 +215,13 @@ template <typename... Given> class Call {
     void (*run_)(const void *, Given...);
 };
 
+struct Kernel;
+
 /* One call of a kernel. */
 struct Context {
     const Api *api;
     void *context;
+    const Kernel *kernel;
 
     QPASSES_ONCE Tensor input(size_t place) const {
         const void *value = nullptr;
@@ -230,9 +233,14 @@ struct Context {
         void *value = nullptr, *data = nullptr;
         check(api, call<void *, size_t, const int64_t *, size_t, void **>(
                        api, GET_OUTPUT, context, place, shape.data(), shape.size(), &value));
+        must_be_typed(place, value);
         check(api, call<const void *, void **>(api, TENSOR_DATA, value, &data));
         return data;
     }
+
+    /* An output has the type of an input, as a kernel writes it: where its rank is not known
+       onnxruntime took another one's. */
+    void must_be_typed(size_t place, const void *value) const;
 
     /* Runs work(part) for parts from 0 on, on the threads of the session if there are several. */
     QPASSES_ONCE void parallel(size_t parts, Call<size_t> work) const {
@@ -354,6 +362,21 @@ struct Kernel {
 
     size_t outputs() const { return 1 + !!states[0] + !!states[1]; }
 };
+
+QPASSES_ONCE inline void Context::must_be_typed(size_t place, const void *value) const {
+    const void *typed = nullptr;
+    const size_t as = place ? kernel->states[place - 1] : kernel->typed_as;
+    check(api, call<const void *, size_t, const void **>(api, GET_INPUT, context, as, &typed));
+    int types[2] = {};
+    for (int *type = types; const void *each : {value, typed}) {
+        const int64_t *sizes = nullptr;
+        size_t rank = 0;
+        check(api, call<const void *, int *, const int64_t **, size_t *>(
+                       api, TYPE_AND_SIZES, each, type++, &sizes, &rank));
+    }
+    if (types[0] != types[1])
+        fail(kernel->name, ": an output whose rank is not known has another type than its ends");
+}
 
 /* An op of one output; the input ``other`` is broadcast with the first. State reads Attributes
    and has run(Context). */

@@ -63,7 +63,7 @@ Status create(const Op *op, const Api *api, const void *info, void **found) {
 Status compute(void *state, void *context) {
     const Instance *instance = static_cast<Instance *>(state);
     try {
-        instance->kernel->compute(instance->state, {instance->api, context});
+        instance->kernel->compute(instance->state, {instance->api, context, instance->kernel});
         return nullptr;
     } catch (const std::exception &error) {
         return failure(instance->api, error.what());

@@ -262,7 +262,8 @@ OVER_STEPS = {"cells", "gates", "plain cells", "states"}
 def test_every_stored_tensor_is_what_float_arithmetic_makes_of_the_codes(body, options):
     original = small(body)
     feeds = [random_feeds(original, seed) for seed in range(3)]
-    made = qpasses.quantize(original, feeds, **SETTINGS[options]).model
+    result = qpasses.quantize(original, feeds, **SETTINGS[options])
+    made = result.model
     found = qpasses.verify(made, original, feeds).report["checks"]["qdq"]
     nodes = nodes_as_onnx(made)
     written = {name for node in nodes for name in node.output}
@@ -273,7 +274,8 @@ def test_every_stored_tensor_is_what_float_arithmetic_makes_of_the_codes(body, o
     assert found["tensors"] >= len(stored) - anew > 0 or options == "edges"
     if body not in OVER_STEPS:
         assert found["max_lsb"] <= 1
-        assert found["codes_differing"] <= found["codes"] / 100
+        told = max(each.reference_moved / max(each.domain, 1) for each in result.evidence)
+        assert found["codes_differing"] <= found["codes"] * (0.01 + told)
 
 
 def test_a_chain_with_two_ends_is_compared_from_its_beginning():
