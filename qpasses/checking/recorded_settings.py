@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from opsets.declaration import Scaling
 from opsets.errors import VerificationError
+from opsets.qpasses_v1 import OPS
 from opsets.target import load_target, target_names
-from qpasses.checking.meaning import is_standard
+from qpasses.checking.meaning import is_integer, is_standard
 from qpasses.ir.graph import Graph
 from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.settings import Settings
@@ -59,11 +61,17 @@ def unlike_settings(graph: Graph, record: Record, settings: Settings) -> list[st
 
 def _inner_words(graph: Graph) -> set[str]:
     """Tensors that may have 16 bits whatever is asked for: what recurrent nodes read and give,
-    and what standard nodes move to them or from them.
+    and what nodes move to them or from them.
     """
     if not any(node.op in RECURRENT for node in graph.nodes):
         return set()
-    able = [node for node in graph.nodes if node.op in RECURRENT or is_standard(node)]
+    able = [
+        node
+        for node in graph.nodes
+        if node.op in RECURRENT
+        or is_standard(node)
+        or (is_integer(node) and OPS[node.op].scaling is Scaling.MOVED)
+    ]
     ends = [tensor for node in able for tensor in (*node.inputs, *node.outputs)]
     return {tensor.name for tensor in (*graph.inputs, *ends)}
 

@@ -11,6 +11,7 @@ from qpasses.ir.graph import (
     constant,
     fresh,
     is_graph,
+    is_graph_output,
     names,
     new_constant,
     new_tensor,
@@ -109,6 +110,8 @@ def _name_wholes(graph: Graph) -> None:
     ONNX's inference would take its sizes for unknown ones.
     """
     for node in filter(_takes_all, graph.nodes):
+        if is_graph_output(graph, node.outputs[0]):
+            continue  # an Identity might connect an input to it
         node.op, node.attrs, node.inputs = "Identity", {}, node.inputs[:1]
 
 

@@ -62,8 +62,10 @@ def with_states(model: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
             if count[value.name] == 1 and value.name in known:
                 value.CopyFrom(known[value.name])
         written = {name for node in each.node for name in node.output if count[name] == 1}
+        kept = [value for value in each.value_info if value.name not in written]
+        kept += [computed[name] for name in sorted(written & computed.keys())]
         del each.value_info[:]
-        each.value_info.extend(computed[name] for name in sorted(written & computed.keys()))
+        each.value_info.extend(kept)
     return made
 
 
@@ -74,12 +76,14 @@ def forget_inner_sizes(model: onnx.ModelProto) -> None:
     of an input.
     """
     *bodies, whole = nested_graphs(model.graph)
+    del whole.value_info[:]
     given = {dim.dim_param for value in whole.input for dim in _dims(value)}
-    ends = [value for each in bodies for value in (*each.input, *each.output)]
-    for each in (*bodies, whole):
-        del each.value_info[:]
-    for dim in (dim for value in (*ends, *whole.output) for dim in _dims(value)):
-        if dim.dim_param and dim.dim_param not in given:
+    ends = [(dim, given) for value in whole.output for dim in _dims(value)]
+    for each in bodies:
+        inner = (*each.input, *each.value_info, *each.output)
+        ends += [(dim, set[str]()) for value in inner for dim in _dims(value)]
+    for dim, known in ends:
+        if dim.dim_param and dim.dim_param not in known:
             dim.Clear()
 
 

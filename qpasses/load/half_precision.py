@@ -72,13 +72,11 @@ def widened(model: onnx.ModelProto) -> onnx.ModelProto:
                 attribute.i = TensorProto.FLOAT
     for graph in nested_graphs(made.graph):
         for value in (*graph.input, *graph.output, *graph.value_info):
-            if _kind(value) in _HALVES:
-                value.type.tensor_type.elem_type = TensorProto.FLOAT
+            is_sequence = value.type.HasField("sequence_type")
+            kind = value.type.sequence_type.elem_type if is_sequence else value.type
+            if kind.tensor_type.elem_type in _HALVES:
+                kind.tensor_type.elem_type = TensorProto.FLOAT
     return made
-
-
-def _kind(value: onnx.ValueInfoProto) -> int:
-    return int(value.type.tensor_type.elem_type)
 
 
 def _tensors(

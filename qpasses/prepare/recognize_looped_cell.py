@@ -16,6 +16,7 @@ from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome
 from qpasses.prepare.recognition.affine import Numbers, Reading
 from qpasses.prepare.recognition.body_sizes import BodySizes
 from qpasses.prepare.recognition.gates import plain
+from qpasses.prepare.recognition.resized import origin
 from qpasses.prepare.recognition.steps import (
     Found,
     Kept,
@@ -111,9 +112,7 @@ class _Loop:
 
     def _scanned(self, tensor: Tensor) -> Scanned | None:
         """The tensor outside of which a Gather takes the part of each step, in order."""
-        node = producer(tensor)
-        while node is not None and node.op in _RESIZING:
-            node = producer(node.inputs[0])
+        node = producer(origin(tensor))
         if node is None or node.op != "Gather" or self.length is None:
             return None
         x, index = self._outside(node.inputs[0]), node.inputs[1]
@@ -152,6 +151,3 @@ class _Loop:
         """Whether anything reads where the counting ended."""
         counted = [each for each in self.steps.states if not is_float(each.before)]
         return any(is_used(graph, each.last) for each in counted)
-
-
-_RESIZING = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})

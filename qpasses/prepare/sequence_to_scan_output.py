@@ -79,13 +79,15 @@ class _Listing:
         is_insert = insert.op == "SequenceInsert" and len(insert.inputs) == 2
         readers = [each for each in before.outputs if is_used(body, each.outputs[0])]
         is_only = is_insert and insert.inputs[0] is before and readers == [insert]
-        return cls(home, loop, place, insert) if is_only else None
+        return cls(home, loop, place, insert) if is_only and _is_unread(after, body) else None
 
     def why_not(self, known: Collection[int | str]) -> str | None:
         """Why it stays; ``known``: sizes of inputs, which are the same in all steps."""
-        sizes, joins = self._step.shape, self._stacked.sequence.outputs
+        sizes, readers = self._step.shape, self._stacked.sequence.outputs
         if sizes is None:
             return "has tensors of a rank unknown"
+        own = {id(each) for each in self._home.nodes}
+        joins = [each for each in readers if id(each) in own]  # those in bodies may not run
         is_even = any(each.op == CONCAT and each.attrs.get("new_axis", 0) for each in joins)
         if not is_even and not _are_alike(sizes, joins, known):
             return "may have tensors of many sizes"
@@ -110,6 +112,18 @@ class _Listing:
         name = context.fresh(f"{self._insert.name}_given")
         add_node(body, "Identity", name, [self._step], [step])
         return step
+
+
+def _is_unread(after: Tensor, body: Graph) -> bool:
+    """Whether nothing reads the longer sequence ``after`` in the step that makes it."""
+    waiting = [plain(after)]
+    ends = 0
+    for tensor in waiting:
+        ends += sum(tensor is each for each in body.outputs)
+        if any(each.op != "Identity" for each in tensor.outputs):
+            return False
+        waiting += [each.outputs[0] for each in tensor.outputs if each.outputs]
+    return ends == 1
 
 
 def _are_alike(

@@ -441,3 +441,19 @@ def test_inspect_says_which_states_are_stored_alike(tmp_path):
     assert inspect(path).as_json()["record"]["states"] == [[1, 1]]
     shown = " ".join(run("inspect", path).out.split())
     assert "cache_quantized: next value after_quantized, stored alike" in shown
+
+
+@pytest.mark.parametrize("options", [{}, {"narrow_range": True}, {"bodies": "portable"}])
+def test_what_moves_a_last_state_has_its_16_bits(options):
+    net = """g (float[4, 2, 3] x) => (float[2, 4] y) {
+        all, last = GRU <hidden_size = 4> (x, w, r)
+        top = MaxPool <kernel_shape = [2], pads = [1, 0]> (last)
+        h = Squeeze (top, axis)
+        y = Add (h, h)
+    }"""
+    weights = {"w": numbers(1, 12, 3), "r": numbers(1, 12, 4, seed=1), "axis": np.array([0])}
+    made = model(net, opset=18, **weights)
+    feeds = [{"x": numbers(4, 2, 3, seed=seed)} for seed in range(4)]
+    quantized = quantize(made, feeds, **options)
+    assert [n.op_type for n in quantized.model.graph.node].count("IntMaxPool") == 1
+    assert quantized.verdict == verify(quantized.model, made, feeds).verdict == "ok"

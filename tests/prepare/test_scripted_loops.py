@@ -1,8 +1,9 @@
 """Loops as scripted PyTorch writes them: cells of nets, heads behind them, and lists."""
 
 import numpy as np
+import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import qpasses
 from calibration import Session
@@ -296,6 +297,205 @@ def test_a_layer_above_reads_the_list_of_the_layer_below():
     ops = with_nets(model(text, **weights), feed)
     assert is_net(ops, "RNN")
     assert ops.count("RNN") == 2
+
+
+def rnn(text, outputs="float[T, N, 4] y", **weights):
+    """A Loop of a plain cell around BODY, of whatever it gives besides."""
+    weights = {"w": numbers(3, 4), "r": numbers(4, 4, seed=1), **weights}
+    weights |= {"yes": np.array(True), "zero": np.array(0), "at_0": np.array([0])}
+    text = f"net (float[T, N, 3] x, float[N, 4] h0 MORE) => ({outputs}) {{ {text} }}"
+    text, _, more = text.partition("WITH")
+    text = text.replace("MORE", f", {more.strip(' }')}" if more else "")
+    return model(text + ("}" if more else ""), opset=18, **weights)
+
+
+def cell(given):
+    return f"""
+        length = Shape (x)
+        trips = Gather (length, zero)
+        last, y = Loop (trips, yes, h0) <body = step
+            (int64 t, bool on, float[R, 4] h)
+            => (bool same, float[R, 4] n, float[R, K] o) {{
+            x_t = Gather (x, t)
+            u = MatMul (x_t, w)
+            v = MatMul (h, r)
+            s = Add (u, v)
+            n = Tanh (s)
+            {given}
+            same = Identity (on)
+        }}>"""
+
+
+def feed_of(steps, rows, **more):
+    found = {"x": numbers(steps, rows, 3, seed=steps), "h0": numbers(rows, 4, seed=rows)}
+    return found | more
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_mask_of_one_number_for_each_row_keeps_its_rows(rows):
+    masked = "m_t = Gather (mask, t)\n m_1 = Unsqueeze (m_t, at_1)\n o = Mul (n, m_1)"
+    made = rnn(cell(masked) + "WITH float[T, N] mask", at_1=np.array([1]))
+    with_nets(made, feed_of(3, rows, mask=numbers(3, rows, seed=5)))
+    samples = [
+        {
+            "x": 2 * numbers(3, 1, 3, seed=seed),
+            "h0": 2 * numbers(1, 4, seed=seed),
+            "mask": 2 * numbers(3, 1, seed=seed),
+        }
+        for seed in range(16)
+    ]
+    integer = qpasses.quantize(made, samples).model
+    feed = feed_of(3, rows, mask=numbers(3, rows, seed=5))
+    ours, theirs = (Session(each).run(["y"], feed)[0] for each in (integer, made))
+    assert np.abs(ours - theirs).max() < 0.1 * np.abs(theirs).max()
+
+
+def test_a_head_of_constants_alone_keeps_the_loop():
+    assert "Loop" in with_nets(rnn(cell("o = Relu (r)")), feed_of(3, 4))
+
+
+def test_a_head_of_a_row_that_is_cut_otherwise_keeps_the_loop():
+    turned = "x_1 = Reshape (x_t, sizes)\n o = Relu (x_1)"
+    given = rnn(cell(turned), "float[T, M, K] y", sizes=np.array([3, -1]))
+    assert "Loop" in with_nets(given, feed_of(3, 2))
+
+
+LISTS = {
+    "its length ends the loop": "k = SequenceLength (after)\n same = Less (k, four)",
+    "its last is read": "p = SequenceAt (after, zero)\n n = Tanh (p)",
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_that_a_step_reads_again_stays(name):
+    more = LISTS[name]
+    end = more if "same" in more else f"{more}\n same = Identity (on)"
+    text = f"""
+        empty = SequenceEmpty ()
+        last, list = Loop (trips, yes, h0, empty) <body = step
+            (int64 t, bool on, float[R, 4] h, seq(float[R, 4]) before)
+            => (bool same, float[R, 4] n, seq(float[R, 4]) after) {{
+            x_t = Gather (x, t)
+            u = MatMul (x_t, w)
+            v = MatMul (h, r)
+            s = Add (u, v)
+            after = SequenceInsert (before, s)
+            {"n = Tanh (s)" if "n =" not in more else ""}
+            {end}
+        }}>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (list)
+    """
+    given = rnn(text, four=np.array(4), trips=np.array(6))
+    assert "SequenceInsert" in with_nets(given, feed_of(6, 2))
+
+
+def test_a_list_of_many_sizes_that_a_branch_alone_joins_stays():
+    text = """
+        list_none = SequenceEmpty ()
+        last, list = Loop (trips, yes, h0, list_none) <body = step
+            (int64 t, bool on, float[P, 4] h, seq(float[P, 4]) before)
+            => (bool same, float[P, 4] n, seq(float[P, 4]) after) {
+            n = Concat <axis = 0> (h, h)
+            after = SequenceInsert (before, n)
+            same = Identity (on)
+        }>
+        y = If (p) <
+            then_branch = yes_1 () => (float[A, B, 4] o1) {
+                o1 = ConcatFromSequence <axis = 0, new_axis = 1> (list)
+            },
+            else_branch = no_1 () => (float[A, B, 4] o2) {
+                q = SequenceAt (list, zero)
+                o2 = Unsqueeze (q, at_0)
+            }>
+        WITH bool p"""
+    given = rnn(text, "float[A, B, 4] y", trips=np.array(2))
+    given.graph.input.remove(given.graph.input[0])
+    feed = {"h0": numbers(2, 4), "p": np.array(False)}
+    assert "SequenceInsert" in with_nets(given, feed)
+
+
+def test_a_state_of_another_rank_at_first_keeps_the_loop():
+    made = rnn(cell("o = Identity (n)"))
+    del made.graph.input[1].type.tensor_type.shape.dim[:1]
+    feed = {"x": numbers(3, 2, 3), "h0": numbers(4, seed=1)}
+    assert "Loop" in with_nets(made, feed)
+
+
+def test_cells_in_float64_stay():
+    given = rnn(cell("o = Identity (n)").replace("float[", "double["), "double[T, N, 4] y")
+    for value in given.graph.input:
+        value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    for tensor in given.graph.initializer[:2]:
+        values = numpy_helper.to_array(tensor).astype(np.float64)
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    feed = {name: value.astype(np.float64) for name, value in feed_of(3, 2).items()}
+    assert "Loop" in with_nets(given, feed)
+
+
+def test_a_slice_of_all_from_an_input_to_an_output_is_integer():
+    text = """g (float[N, 8] x) => (float[N, 8] y, float[N, 4] z) {
+        y = Slice (x, at_0, far) z = MatMul (y, w)
+    }"""
+    given = model(text, at_0=np.array([0]), far=np.array([2**63 - 1]), w=numbers(8, 4))
+    made = qpasses.quantize(given, [{"x": numbers(2, 8, seed=seed)} for seed in range(4)])
+    assert made.verdict == "ok"
+
+
+def test_what_a_node_of_one_step_gives_of_all_steps_is_its_state():
+    given = stepping("LSTM")
+    (body,) = (
+        each.g for node in given.graph.node for each in node.attribute if each.name == "body"
+    )
+    squeeze = next(node for node in body.node if node.output[0] == "h_new")
+    both = helper.make_node("Squeeze", ["a", "at_01"], ["of_all"])
+    place = [*body.node].index(squeeze)
+    body.node.insert(place, both)
+    insert = next(node for node in body.node if node.op_type == "SequenceInsert")
+    insert.input[1] = "of_all"
+    given.graph.initializer.append(numpy_helper.from_array(np.array([0, 1]), "at_01"))
+    assert is_net(with_nets(given, FEEDS["LSTM"]), "LSTM")
+
+
+def test_halves_in_sequences_are_in_float32():
+    given = rnn(
+        """
+        empty = SequenceEmpty <dtype = 10> ()
+        last, list = Loop (trips, yes, h0, empty) <body = step
+            (int64 t, bool on, float16[R, 4] h, seq(float16[R, 4]) before)
+            => (bool same, float16[R, 4] n, seq(float16[R, 4]) after) {
+            x_t = Gather (x, t)
+            u = MatMul (x_t, w)
+            v = MatMul (h, r)
+            s = Add (u, v)
+            n = Tanh (s)
+            after = SequenceInsert (before, n)
+            same = Identity (on)
+        }>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (list)
+        """,
+        "float16[T, N, 4] y",
+        w=numbers(3, 4).astype(np.float16),
+        r=numbers(4, 4, seed=1).astype(np.float16),
+        trips=np.array(3),
+    )
+    for value in given.graph.input:
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    feeds = [
+        {name: value.astype(np.float16) for name, value in feed_of(3, 1 + rows).items()}
+        for rows in range(3)
+    ]
+    assert qpasses.quantize(given, feeds).verdict == "ok"
+
+
+def test_a_sequence_may_leave_the_model():
+    text = """g (float[3, 8] x) => (seq(float[A, B]) y, float[3, 4] z) {
+        none = SequenceEmpty ()
+        z = MatMul (x, w)
+        y = SequenceInsert (none, z)
+    }"""
+    given, feeds = model(text, w=numbers(8, 4)), [{"x": numbers(3, 8)}]
+    made = qpasses.quantize(given, feeds)
+    assert qpasses.verify(made.model, given, feeds).verdict == made.verdict
 
 
 def test_a_scripted_net_is_integer_as_a_whole():

@@ -137,6 +137,8 @@ def _of_last_step(tensor: Tensor) -> Tensor | None:
     if node is None or node.op in _RECURRENT:
         is_one = tensor.shape is not None and tensor.shape[0] == 1
         return _start_of_steps(node, tensor) if node is not None and is_one else None
+    if not node.inputs:
+        return None
     tensor, axis = node.inputs[0], _last_taken(node)
     while axis is not None and (node := producer(tensor)) is not None:
         if node.op in _RECURRENT:

@@ -1,6 +1,6 @@
 """LSTM, GRU and RNN nodes that take one step: what a Loop repeats of them is one node."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from qpasses.ir.recurrent_nodes import (
     W,
     X,
     activations_of,
-    direction_of,
 )
-from qpasses.prepare.recognition.affine import Numbers, width
+from qpasses.prepare.recognition.affine import Numbers
 from qpasses.prepare.recognition.cell import Cell
 from qpasses.prepare.recognition.gates import Function, plain
+from qpasses.prepare.recognition.resized import is_resized, resized, takes_one_step
 
 Value = Callable[[Tensor], Numbers | None]
 
@@ -36,7 +36,7 @@ def stepped_cell(
 
     ``is_state``: what another cell leaves behind, which may be the x of this one.
     """
-    for tensor in _resized(h_new):
+    for tensor in resized(h_new):
         node = producer(tensor)
         if node is not None and node.op in GATES and not node.domain:
             is_new = any(tensor is each for each in node.outputs[: Y_H + 1])
@@ -47,9 +47,8 @@ def stepped_cell(
 def _cell(
     node: Node, h: Tensor, is_state: Callable[[Tensor], bool], value: Value
 ) -> Cell | None:
-    x = node.inputs[X]
-    is_one_step = bool(x.shape) and x.shape[0] == 1
-    if not (is_one_step and is_resized(input_at(node, INITIAL_H), h) and _is_plain(node)):
+    x, first = node.inputs[X], input_at(node, INITIAL_H)
+    if not (takes_one_step(node) and is_resized(first, h) and _is_plain(node)):
         return None
     given = [input_at(node, place) for place in (W, R, B, P)]
     w, r, b, p = (None if each is None else value(each) for each in given)
@@ -60,8 +59,8 @@ def _cell(
         b = np.zeros((1, 2 * w.shape[1]), w.dtype)
     if p is None:
         p = np.zeros((1, 3 * r.shape[2]), w.dtype)
-    below = next((each for each in _resized(x) if is_state(each)), None)
-    *_, last = _resized(x)
+    below = next((each for each in resized(x) if is_state(each)), None)
+    *_, last = resized(x)
     return Cell(
         node.op,
         last if below is None else below,
@@ -79,8 +78,7 @@ def _cell(
 def _is_plain(node: Node) -> bool:
     """Whether nothing is said of it but what a cell has."""
     others = {"clip", "input_forget", "layout"} & {k for k, v in node.attrs.items() if v}
-    is_one_way = direction_of(node) != "bidirectional"
-    return is_one_way and not others and input_at(node, LENS) is None
+    return not others and input_at(node, LENS) is None
 
 
 def _functions(node: Node) -> list[Function]:
@@ -103,30 +101,3 @@ def _cell_states(node: Node) -> tuple[Tensor | None, Tensor | None]:
     before = input_at(node, INITIAL_C)
     after = node.outputs[Y_C] if len(node.outputs) > Y_C else None
     return before, after
-
-
-def is_resized(tensor: Tensor | None, other: Tensor | None) -> bool:
-    """Whether ``tensor`` is ``other`` but for sizes of 1."""
-    if tensor is None or other is None:
-        return False
-    return any(each is plain(other) for each in _resized(tensor))
-
-
-def _resized(tensor: Tensor) -> Iterator[Tensor]:
-    """``tensor``, and what it is but for sizes of 1 before the last, back to the first."""
-    while True:
-        tensor = plain(tensor)
-        yield tensor
-        node = producer(tensor)
-        if node is None or node.domain or node.op not in ("Reshape", "Squeeze", "Unsqueeze"):
-            return
-        x = node.inputs[0]
-        if width(x) is None or width(x) != width(tensor):
-            return
-        if node.op == "Reshape" and _sizes(x) != _sizes(tensor):
-            return
-        tensor = x
-
-
-def _sizes(tensor: Tensor) -> list[object] | None:
-    return None if tensor.shape is None else [size for size in tensor.shape if size != 1]

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from qpasses.ir.graph import Tensor, is_float, producer
-from qpasses.prepare.recognition.affine import Reading, width
+import numpy as np
+
+from qpasses.ir.graph import Tensor, is_float, rank
+from qpasses.prepare.recognition.affine import Reading
 from qpasses.prepare.recognition.cell import Cell
 from qpasses.prepare.recognition.cells import CellReading
 from qpasses.prepare.recognition.gates import plain
+from qpasses.prepare.recognition.resized import is_resized, origin
 from qpasses.prepare.recognition.row_functions import RowFunction
-from qpasses.prepare.recognition.stepped_nodes import is_resized, stepped_cell
+from qpasses.prepare.recognition.stepped_nodes import stepped_cell
 
 
 @dataclass(frozen=True)
@@ -87,17 +90,19 @@ def found_heads(
 
     None where one of them is made of something else.
     """
-    states = {id(plain(each.h.after)): each for each in found}
+    states = {id(origin(each.h.after)): each for each in found}
+
+    def source(tensor: Tensor) -> Found | Scanned | None:
+        return states.get(id(origin(tensor))) or steps.scanned(tensor)
+
     heads = []
     for kept in wanted:
         function = RowFunction.of(
-            kept.step,
-            lambda tensor: id(tensor) in states or steps.scanned(tensor) is not None,
-            steps.reading.value,
+            kept.step, lambda tensor: source(tensor) is not None, steps.reading.value
         )
-        if function is None or not function.nodes:
+        if function is None or not function.nodes or not function.sources:
             return None
-        sources = [states.get(id(each)) or steps.scanned(each) for each in function.sources]
+        sources = [source(each) for each in function.sources]
         heads.append(Head(kept, function, [each for each in sources if each is not None]))
     return heads
 
@@ -121,7 +126,7 @@ def found_cells(steps: Steps) -> Sequence[Found] | None:
             cell, h, c = each
             below = next((f for f in found if plain(f.h.after) is cell.x), None)
             x = None if below else steps.scanned(cell.x)
-            kept = [k for k in steps.kept if _stands_for(k.step, h.after)]
+            kept = [k for k in steps.kept if origin(k.step) is origin(h.after)]
             found.append(Found(cell, h, c, below, x, kept))
             waiting.remove(each)
     return found
@@ -136,8 +141,13 @@ def _waits(cell: Cell, waiting: Sequence[_Cell], found: Sequence[Found]) -> bool
 
 
 def _cells(steps: Steps) -> list[_Cell] | None:
-    """The cells of all states that are float; None where one is led on otherwise."""
+    """The cells of all states that are float; None where one is led on otherwise.
+
+    Of float32, as onnxruntime has recurrent nodes, and of one rank from the first on.
+    """
     left = [each for each in steps.states if is_float(each.before)]
+    if not all(each.before.dtype == np.float32 and _keeps_rank(each) for each in left):
+        return None
     ends = {id(plain(each.after)) for each in left}
     cells = CellReading(steps.reading)
     found: list[_Cell] = []
@@ -150,6 +160,15 @@ def _cells(steps: Steps) -> list[_Cell] | None:
             found.append(one)
             left = [each for each in others if each is not one[2]]
     return None if left or not found else found
+
+
+def _keeps_rank(state: State) -> bool:
+    ranks = {rank(each) for each in (state.first, state.before, state.after)} - {None}
+    return len(ranks) < 2 and all(each is None or each <= _MOST for each in ranks)
+
+
+_MOST = 3
+"""A state has at most the axes of one of a recurrent node."""
 
 
 def _one_node(
@@ -174,22 +193,3 @@ def _one_cell(h: State, others: Sequence[State], cells: CellReading) -> _Cell | 
             return lstm, h, c
     cell = cells.gru(h.after, h.before) or cells.rnn(h.after, h.before)
     return None if cell is None else (cell, h, None)
-
-
-def _stands_for(step: Tensor, state: Tensor) -> bool:
-    """Whether ``step`` is ``state``, perhaps with sizes of 1 among those of its rows."""
-    tensor = plain(step)
-    while tensor is not plain(state):
-        node = producer(tensor)
-        if node is None or node.op not in _RESIZING or node.domain:
-            return False
-        x = node.inputs[0]
-        if x.shape is None or tensor.shape is None or width(x) != width(tensor):
-            return False
-        if [n for n in x.shape if n != 1] != [n for n in tensor.shape if n != 1]:
-            return False
-        tensor = plain(x)
-    return True
-
-
-_RESIZING = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
