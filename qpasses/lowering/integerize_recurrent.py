@@ -1,5 +1,6 @@
 """IntegerizeRecurrent: LSTM, GRU and RNN become an integer node each, over all their steps."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -96,8 +97,10 @@ class IntegerizeRecurrent(Pass):
         if node.op != "RNN" and states.cell.dtype not in WORDS:
             return Declined(f"{node.op}: what its state of 16 bits is made of has 8")
         outputs = [
-            _stored_result(graph, tensor, meaning, context)
-            for tensor, meaning in zip(given_outputs(node), meanings, strict=True)
+            _stored_result(graph, tensor, meaning, sizes, context)
+            for tensor, meaning, sizes in zip(
+                given_outputs(node), meanings, _sizes(node), strict=True
+            )
         ]
         given = given_inputs(node)
         places = (INITIAL_H, INITIAL_C)[: len(meanings) - 1]
@@ -218,13 +221,28 @@ def functions_of(node: Node) -> list[Activation]:
     ]
 
 
+def _sizes(node: Node) -> list[list[Any]]:
+    """What sizes its outputs have: those of all steps, and states, as far as x says them."""
+    steps, rows = (node.inputs[X].shape or [None, None])[:2]
+    size = int(node.attrs["hidden_size"])
+    state = [1, rows, size]
+    return [[steps, 1, rows, size], state, state][: len(given_outputs(node))]
+
+
 def _stored_result(
-    graph: Graph, tensor: Tensor, meaning: Quantization, context: Context
+    graph: Graph,
+    tensor: Tensor,
+    meaning: Quantization,
+    sizes: Sequence[Any],
+    context: Context,
 ) -> Tensor | Declined:
     """What a node writes in place of a float output; a new tensor where nobody reads it."""
     if tensor.is_empty() or not is_used(graph, tensor):
-        name = context.fresh(tensor.name or "state")
-        return new_tensor(name, tensor, np.dtype(meaning.dtype))
+        made = new_tensor(
+            context.fresh(tensor.name or "state"), tensor, np.dtype(meaning.dtype)
+        )
+        made.shape = made.shape or list(sizes)
+        return made
     found = quantized_by(sole_consumer(graph, tensor), context.settings, SIGNALS)
     if found is None or found.quantization != meaning:
         return Declined(f"its output {tensor.name!r} is not stored as its state")

@@ -458,3 +458,22 @@ def test_a_quantized_model_with_bodies_becomes_integer(name):
 def test_random_graphs_with_bodies_are_what_they_are_made_from(number):
     made = body_case(11, number)
     assert made is None or judge_bodies(made) is None
+
+
+def test_a_net_in_a_scan_whose_last_states_nobody_reads_is_verified():
+    net = """g (float[3, 4, 2, 3] x, float[4, 2, 3] s0) => (float[3, 4, 1, 2, 5] y) {
+        last, y = Scan <num_scan_inputs = 1, body = step
+            (float[A, B, C] s, float[A, B, C] u)
+            => (float[A, B, C] next, float[?, ?, ?, ?] all) {
+            a = Add (s, u)
+            all = LSTM <hidden_size = 5> (a, w, r)
+            next = Tanh (s)
+        }> (s0, x)
+    }"""
+    given = model(net, opset=18, w=numbers(1, 20, 3), r=numbers(1, 20, 5, seed=1))
+    feeds = [
+        {"x": numbers(3, 4, 2, 3, seed=seed), "s0": numbers(4, 2, 3, seed=9 + seed)}
+        for seed in range(3)
+    ]
+    made = qpasses.quantize(given, feeds)
+    assert qpasses.verify(made.model, given, feeds).verdict == made.verdict == "ok"
