@@ -64,13 +64,15 @@ def _written(graph: GraphProto) -> Iterator[str]:
 class _Revealing:
     """What is ``wanted`` of bodies; sizes called as in ``given`` are the same throughout.
 
-    By name ``kinds``, the types of what is given, and ``inner``, what it is called in the body
-    that was seen last, of so many ``bodies``; ``fixed``: what has one size in all iterations.
+    By name ``kinds``, the types of what is given, ``ranks``, where they are known, and
+    ``inner``, what it is called in the body that was seen last, of so many ``bodies``;
+    ``fixed``: what has one size in all iterations.
     """
 
     wanted: set[str]
     given: set[str]
     kinds: dict[str, int] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
     inner: dict[str, str] = field(default_factory=dict)
     bodies: int = 0
@@ -94,12 +96,16 @@ class _Revealing:
                 for body, own in zip(bodies, given, strict=True):
                     self._branch(body, name, name in own, node.input[0])
                 node.output.append(name)
+                self.ranks.pop(name, None)  # it is another where the branch is not taken
             elif node.op_type == "Scan" or name in self.fixed:
                 self._stack(bodies[0], name)
                 node.output.append(name)
                 _lengthen_ways(node)
+                if name in self.ranks:
+                    self.ranks[name] += 1
             else:
                 self._join(graph, node, bodies[0], name)
+                self.ranks[name] = 1
         self.fixed.difference_update(names)  # stacks and branches have other sizes
         return names
 
@@ -126,6 +132,8 @@ class _Revealing:
             )
         self.kinds[name] = kind
         shape = values[name].type.tensor_type.shape
+        if values[name].type.tensor_type.HasField("shape"):
+            self.ranks[name] = len(shape.dim)
         if values[name].type.tensor_type.HasField("shape") and all(
             each.HasField("dim_value") or each.dim_param in self.given for each in shape.dim
         ):
@@ -149,7 +157,9 @@ class _Revealing:
         """One more output of ``body``: a copy, what is inside may be an output already."""
         copy = f"{self.inner[name]}: given"
         body.node.append(helper.make_node("Identity", [self.inner[name]], [copy]))
-        body.output.append(helper.make_tensor_value_info(copy, self.kinds[name], None))
+        rank = self.ranks.get(name)
+        sizes = None if rank is None else [None] * rank  # which a Scan has to know
+        body.output.append(helper.make_tensor_value_info(copy, self.kinds[name], sizes))
 
     def _join(self, graph: GraphProto, node: NodeProto, body: GraphProto, name: str) -> None:
         """One more state of the Loop ``node``: all that ``name`` has held so far."""

@@ -52,7 +52,8 @@ from qpasses.checking.whole import (
     unplaced,
     unwanted,
 )
-from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, is_used
+from qpasses.ir.flow import FLOW
+from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, is_used, producer
 from qpasses.ir.progress import Advance, no_advance
 from qpasses.ir.record import AnyQuantization, Record
 from qpasses.ir.recurrent_nodes import given_outputs
@@ -149,10 +150,15 @@ def _called(node: Node) -> str:
 def _claimed(node: Node, pair: Pair) -> tuple[list[Node], list[str]]:
     """The float nodes that ``node`` is said to compute, and names that are of none.
 
-    What stores a tensor at another scale, and computes nothing, names itself.
+    What stores a tensor at another scale, and computes nothing, names itself; a value that
+    enters or leaves a body has the number that is left, where others that nothing reads went.
     """
     entry = pair.record.nodes.get(node.name)
     names = [node.name] if entry is None else list(entry.source)
+    if entry is None and node.domain == FLOW:
+        real = pair.float_tensors.get(node.outputs[0].name)
+        writer = None if real is None else producer(real)
+        names = names if writer is None or writer.op != node.op else [writer.name]
     known = [pair.float_nodes[name] for name in names if name in pair.float_nodes]
     stray = [name for name in names if name not in pair.float_nodes]
     if entry is None or (node.op in ("Lut", "IntRescale") and names == [node.name]):

@@ -477,3 +477,51 @@ def test_a_net_in_a_scan_whose_last_states_nobody_reads_is_verified():
     ]
     made = qpasses.quantize(given, feeds)
     assert qpasses.verify(made.model, given, feeds).verdict == made.verdict == "ok"
+
+
+def test_a_sequence_that_stays_beside_a_state_that_nobody_reads_is_verified():
+    net = """g (float[2, 3] x) => (float[A, 3] y) {
+        none = SequenceEmpty ()
+        last, all = Loop (three, "", x, none) <body = step
+            (int64 i, bool on, float[2, 3] h, seq(float[?, 3]) before)
+            => (bool goes_on, float[2, 3] next, seq(float[?, 3]) after) {
+            next = Tanh (h)
+            place = Unsqueeze (i, at_0)
+            part = Slice (x, at_0, place, at_0)
+            act = Sigmoid (part)
+            after = SequenceInsert (before, act)
+            goes_on = Identity (on)
+        }>
+        y = ConcatFromSequence <axis = 0> (all)
+    }"""
+    given = model(net, opset=18, three=np.array(3), at_0=np.array([0]))
+    feeds = [{"x": numbers(2, 3, seed=seed)} for seed in range(3)]
+    made = qpasses.quantize(given, feeds)
+    assert qpasses.verify(made.model, given, feeds).report["summary"]["problems"] == []
+
+
+def test_what_a_loop_in_a_scan_computes_is_observed():
+    net = """g (float[3, 2, 4] x, float[2, 4] s0, int64 often) => (float[3, 2, 4] y) {
+        last, y = Scan <num_scan_inputs = 1, body = step
+            (float[2, 4] s, float[2, 4] u) => (float[2, 4] next, float[?, ?] given) {
+            a = Add (s, u)
+            end, all = Loop (often, "", a) <body = turn
+                (int64 i, bool on, float[?, ?] h)
+                => (bool goes_on, float[?, ?] h_next, float[?, ?] p) {
+                q = MatMul (h, w)
+                m = ReduceMean <keepdims = 1> (q)
+                p = Add (m, h)
+                h_next = Sigmoid (h)
+                goes_on = Identity (on)
+            }>
+            given = Gather (all, minus)
+            next = Tanh (s)
+        }> (s0, x)
+    }"""
+    given = model(net, opset=18, minus=np.array(-1), w=numbers(4, 4))
+    feeds = [
+        {"x": numbers(3, 2, 4, seed=n), "s0": numbers(2, 4, seed=n + 9), "often": np.array(2)}
+        for n in range(3)
+    ]
+    made = qpasses.quantize(given, feeds)
+    assert qpasses.verify(made.model, given, feeds).verdict == made.verdict

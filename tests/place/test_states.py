@@ -457,3 +457,15 @@ def test_what_moves_a_last_state_has_its_16_bits(options):
     quantized = quantize(made, feeds, **options)
     assert [n.op_type for n in quantized.model.graph.node].count("IntMaxPool") == 1
     assert quantized.verdict == verify(quantized.model, made, feeds).verdict == "ok"
+
+
+def test_gates_that_reach_beyond_any_step_of_1_stay_in_float_by_name():
+    net = """g (float[1, 2, 3] x) => (float[1, 1, 2, 4] y) {
+        y = GRU <hidden_size = 4, activations = ["Relu", "Tanh"]> (x, w, r)
+    }"""
+    made = model(net, opset=18, w=numbers(1, 12, 3), r=numbers(1, 12, 4, seed=1))
+    feeds = [{"x": 1e9 * numbers(1, 2, 3, seed=seed)} for seed in range(4)]
+    quantized = quantize(made, feeds)
+    (left,) = quantized.report["summary"]["float_nodes"]
+    assert left["op_type"] == "GRU" and "no step of their 16 bits" in left["reason"]
+    assert verify(quantized.model, made, feeds).verdict == quantized.verdict == "incomplete"

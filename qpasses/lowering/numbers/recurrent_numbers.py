@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from opsets.activations import Activation, settle
 from opsets.fixed_point import ROUNDINGS, saturating_multiplier
+from opsets.multipliers import ScaleError
 from opsets.target import Target
 from opsets.word_products import furthest
 from qpasses.ir.record import Quantization
@@ -192,6 +193,8 @@ def gru_numbers(
     r_steps = [y.scale * each for each in weights.r_scales]
     reset = f.step * (own_step / step if last else unit / Fraction(y.scale))
     rest = int(1 / f.step)
+    if not rest:
+        raise ScaleError("its gates reach so far that 1 is no step of their 16 bits")
     blend = pairs(
         [f.step * g.step / unit, f.step],
         [(rest + f.largest) * g.largest, f.largest * _WORD],
