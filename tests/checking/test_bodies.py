@@ -479,15 +479,15 @@ def test_a_net_in_a_scan_whose_last_states_nobody_reads_is_verified():
     assert qpasses.verify(made.model, given, feeds).verdict == made.verdict == "ok"
 
 
-def test_a_sequence_that_stays_beside_a_state_that_nobody_reads_is_verified():
+def test_a_sequence_that_stays_beside_a_state_that_never_changes_is_verified():
     net = """g (float[2, 3] x) => (float[A, 3] y) {
         none = SequenceEmpty ()
         last, all = Loop (three, "", x, none) <body = step
             (int64 i, bool on, float[2, 3] h, seq(float[?, 3]) before)
             => (bool goes_on, float[2, 3] next, seq(float[?, 3]) after) {
-            next = Tanh (h)
+            next = Identity (h)
             place = Unsqueeze (i, at_0)
-            part = Slice (x, at_0, place, at_0)
+            part = Slice (h, at_0, place, at_0)
             act = Sigmoid (part)
             after = SequenceInsert (before, act)
             goes_on = Identity (on)
