@@ -35,6 +35,7 @@ from qpasses.lowering import (
     QUANTIZABLE,
     integerizing,
 )
+from qpasses.lowering.integer_twins import read_integer_twins
 from qpasses.place.alignment import (
     Aligned,
     aligned,
@@ -361,6 +362,7 @@ def integerized(state: State) -> State:
     """Q/DQ graph -> integer graph: one pass for each family of ops."""
     advance = state.progress("integerize", 1)
     run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
+    read_integer_twins(state.graph, state.context)
     keep_pools_apart(state.graph, (), state.context)
     note_rounding(state.graph, state.record, state.rounded)
     note_correction(state.graph, state.record, state.corrected)

@@ -106,6 +106,10 @@ def test_random_graphs_pass_every_check():
     assert len(OPS.keys() & seen.integer_ops.keys()) >= 18  # what stays in float apart
 
 
+def test_a_chain_of_which_only_the_beginning_is_a_table_passes_every_check():
+    assert judge(graphs.case(11, 117)) is None
+
+
 def test_a_wrong_reference_is_found_and_the_graph_shrunk_to_its_node(monkeypatch):
     right = OPS["Lut"].reference
     wrong = replace(OPS["Lut"], reference=lambda x, table: right(x, table) ^ 1)
