@@ -73,11 +73,20 @@ def _draws(node: Node) -> bool:
     Or in each iteration. Or no tensors: graphsurgeon, which takes a sequence for one, folds
     nothing then.
     """
-    if node.domain == FLOW or node.op == "SequenceEmpty":
+    if node.domain == FLOW or node.op in _OF_NO_TENSORS:
         return True
     bodies = [each for each in node.attrs.values() if is_graph(each)]
     is_training = node.op == "Dropout" and len(node.inputs) > 2
     return node.op in DRAWN or is_training or any(_draws(n) for g in bodies for n in g.nodes)
+
+
+_OF_NO_TENSORS = frozenset(
+    {
+        *("Optional", "OptionalGetElement", "SequenceConstruct", "SequenceEmpty"),
+        *("SequenceErase", "SequenceInsert", "SequenceMap", "SplitToSequence", "StringSplit"),
+    }
+)
+"""What gives sequences, or tensors that may not be there."""
 
 
 def _cut_shapes(graph: Graph) -> None:

@@ -487,6 +487,19 @@ def test_halves_in_sequences_are_in_float32():
     assert qpasses.quantize(given, feeds).verdict == "ok"
 
 
+def test_a_sequence_of_constants_is_left_as_it_is():
+    text = """g (float[3, 8] x) => (float[3, 4] y) {
+        parts = SequenceConstruct (w, w)
+        both = ConcatFromSequence <axis = 0, new_axis = 0> (parts)
+        cut = Slice (both, at_0, at_8)
+        y = MatMul (x, cut)
+    }"""
+    more = {"at_0": np.array([0]), "at_8": np.array([8])}
+    given, feeds = model(text, w=numbers(8, 4), **more), [{"x": numbers(3, 8)}]
+    made = qpasses.quantize(given, feeds)
+    assert qpasses.verify(made.model, given, feeds).verdict == made.verdict
+
+
 def test_a_sequence_may_leave_the_model():
     text = """g (float[3, 8] x) => (seq(float[A, B]) y, float[3, 4] z) {
         none = SequenceEmpty ()
