@@ -66,6 +66,7 @@ def _fits(tensor: Tensor, real: Tensor, pair: Pair) -> bool:
 
     Exporters write numbers for sizes of outputs, which are those of one sample: in their place
     may be the name of a size of an input that is recorded as large as the tensor was in a run.
+    And names that no input has, which say nothing: in their place may be nothing.
     """
     said, wanted = declared_sizes(tensor), declared_sizes(real)
     if said == wanted or said is None or wanted is None or len(said) != len(wanted):
@@ -78,9 +79,11 @@ def _fits(tensor: Tensor, real: Tensor, pair: Pair) -> bool:
         )
         if isinstance(name, str)
     }
-    found = pair.sizes.get(real.name, [None] * len(said))
+    found, known = pair.sizes.get(real.name, [None] * len(said)), {name for name, _ in free}
     return all(
-        ours == theirs or (isinstance(theirs, int) and (ours, size) in free)
+        ours == theirs
+        or (isinstance(theirs, int) and (ours, size) in free)
+        or (ours is None and isinstance(theirs, str) and theirs not in known)
         for ours, theirs, size in zip(said, wanted, found, strict=True)
     )
 

@@ -123,8 +123,23 @@ def _through(
     if not watch.stops_in(APART + CASTS + NETS + EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
+    _name_sizes(graph, model)
     give_back(constant_bytes(graph))
     return graph, whole
+
+
+def _name_sizes(graph: Graph, model: onnx.ModelProto) -> None:
+    """Call sizes of outputs as ``model`` does, where nothing else is known of them."""
+    declared = {value.name: value.type.tensor_type.shape.dim for value in model.graph.output}
+    for tensor in graph.outputs:
+        dims = declared.get(tensor.name, ())
+        if not any(map(is_unknown, tensor.shape or ())):
+            continue
+        if len(dims) == len(tensor.shape):
+            pairs = zip(tensor.shape, dims, strict=True)
+            tensor.shape = [
+                (dim.dim_param or size) if is_unknown(size) else size for size, dim in pairs
+            ]
 
 
 def _check_opset(graph: Graph) -> None:

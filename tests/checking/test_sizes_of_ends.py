@@ -24,8 +24,8 @@ def quantized(size):
     return given.model, qpasses.integerize(given.model, FEEDS).model
 
 
-def problems(integer, given):
-    return qpasses.verify(integer, given, FEEDS).report["summary"]["problems"]
+def problems(integer, given, feeds=FEEDS):
+    return qpasses.verify(integer, given, feeds).report["summary"]["problems"]
 
 
 @pytest.mark.parametrize("size", ["N", "Gemmy_dim_0", "3"])
@@ -43,3 +43,20 @@ def test_what_is_said_otherwise_is_one(size, other):
         helper.make_tensor_type_proto(value.type.tensor_type.elem_type, [other, 4])
     )
     assert any(value.name in each for each in problems(integer, given))
+
+
+def test_a_size_that_only_the_model_names_keeps_its_name():
+    given = model(
+        """g (float[N, 8] x) => (float[M, 4] y, int64[2, FOUND] z) {
+            m = MatMul (x, w) y = Relu (m) z = NonZero (y)
+        }""",
+        w=numbers(8, 4),
+    )
+    feeds = [{"x": numbers(3, 8, seed=seed)} for seed in range(4)]
+    made = qpasses.quantize(given, feeds)
+    sizes = [
+        [dim.dim_value or dim.dim_param for dim in each.type.tensor_type.shape.dim]
+        for each in made.model.graph.output
+    ]
+    assert sizes == [["N", 4], [2, "FOUND"]]
+    assert problems(made.model, given, feeds) == []
