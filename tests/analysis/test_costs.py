@@ -81,6 +81,7 @@ def test_costs_of_real_models_rank_as_single_roundings_do(name):
     assert np.corrcoef(*ranks)[0, 1] > 0.9
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [

@@ -246,6 +246,7 @@ def folder_with_bad(folder, bad, count=12):
     return samples
 
 
+@pytest.mark.thinned
 @every_workers
 @every_histograms
 @pytest.mark.parametrize("where", [range(6), range(3, 9), [11, 0, 4, 5, 10, 2]])

@@ -228,6 +228,7 @@ def other_tensors(bench):
     return {"op_types_to_quantize": ["Conv"]}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "change",
     [another_model, one_sample_more, not_all_samples, only_extremes, other_tensors],

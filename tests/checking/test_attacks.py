@@ -227,6 +227,7 @@ def test_windows_of_ceil_mode_that_start_in_the_padding_are_no_trap_for_the_opti
     assert all(a.name != "ceil_mode" for n in made.model.graph.node for a in n.attribute)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
 @pytest.mark.parametrize(
     "pool",

@@ -217,6 +217,7 @@ def channels_last(codes):
     return np.moveaxis(codes, 1, -1) if codes.ndim > 2 else codes
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -280,6 +281,7 @@ def test_real_numbers_become_codes_again(case):
     assert any("taken back to codes" in text for text in found.tensors[3].remarks)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("change", "said"),
     [

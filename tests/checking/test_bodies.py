@@ -82,6 +82,7 @@ def test_other_forms_have_bodies_too(name, emit):
         assert np.abs(found - real).max() < 0.3 * max(np.abs(real).max(), 1)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["branches", "loop", "scan", "a branch in a loop"])
 def test_no_number_in_a_body_may_change(name):
     original, feeds, result = made_of(name)
@@ -391,6 +392,7 @@ def added(body):
     body.node.append(onnx.helper.make_node("Identity", [body.input[0].name], ["idle"], "idle"))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("change", [swapped, other_zero, renamed, added])
 def test_a_changed_body_is_found(change):
     original, feeds, result = made_of("loop")

@@ -213,6 +213,7 @@ def test_a_record_without_a_version_is_refused():
         verify(made, cnn(), feeds)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("batch", "side"), [(1, 8), (4, 8), (1, 12), (3, 6)])
 def test_samples_of_other_sizes_than_calibrated_are_no_fault(batch, side):
     text = """g (float[N, 1, H, W] x) => (float[N, 4, A, B] y) {
@@ -227,6 +228,7 @@ def test_samples_of_other_sizes_than_calibrated_are_no_fault(batch, side):
     assert found.report["summary"]["macs"] == made.report["summary"]["macs"] > 0
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("body", "kind"),
     [

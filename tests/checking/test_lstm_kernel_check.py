@@ -23,6 +23,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NETS)
 def test_a_changed_attribute_is_found(name):
     net, target, wide = NETS[name]

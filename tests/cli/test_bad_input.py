@@ -469,6 +469,7 @@ OUTSIDE_THE_CORE = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", OUTSIDE_THE_CORE)
 def test_what_is_outside_the_core_ends_in_a_model_or_in_one_line(bench, name):
     made, data = OUTSIDE_THE_CORE[name]

@@ -96,6 +96,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", OTHERS)
 def test_quantize_does_what_was_foreseen(name):
     given, data = (each() for each in OTHERS[name])

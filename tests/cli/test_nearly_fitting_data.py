@@ -38,6 +38,7 @@ def test_the_only_array_is_for_the_only_input_and_that_is_said(desk):
     assert same["calibration"] == report["calibration"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("place", ["a file", "a folder", "feeds", "feeds with plain numbers"])
 def test_labels_are_left_out_and_that_is_said(desk, place):
     labels = np.arange(8)

@@ -303,6 +303,7 @@ def test_without_a_terminal_nothing_is_said_of_short_stages_or_when_quiet(monkey
     assert watched(took=99.0, quiet=True, monkeypatch=monkeypatch) == ""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("command", ["quantize", "calibrate", "verify", "bench"])
 def test_every_stage_that_begins_ends(tmp_path, monkeypatch, command):
     made = cnn()

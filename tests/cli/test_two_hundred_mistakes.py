@@ -816,6 +816,7 @@ def test_there_are_two_hundred():
     assert len(MISTAKES) >= 200
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_ends_in_one_line_that_names_it_and_nothing_is_written(
     name, sound, tmp_path, monkeypatch

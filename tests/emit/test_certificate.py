@@ -457,6 +457,7 @@ def compare(desk, content):
     return lambda given: compare_certificate(given, recomputed, "e.json")
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("change", [edited, None, str, lambda value: [value]])
 def test_every_key_that_was_changed_or_taken_away_is_a_problem(compare, content, change):
     tried = 0

@@ -147,6 +147,7 @@ def test_either_layout_gives_the_same_bits_and_means_the_same(name, options):
     assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [

@@ -127,6 +127,7 @@ def test_words(kind, types, runtime):
     checked(OF_WORDS[kind], tensor_types=[types], **taking(runtime))
 
 
+@pytest.mark.thinned
 @needs_litert
 @pytest.mark.parametrize(
     "body",
@@ -152,6 +153,7 @@ def test_a_product_times_a_number_is_followed_by_a_product(number):
     assert number < 0 or counts["MUL"] == 1
 
 
+@pytest.mark.thinned
 @needs_litert
 @pytest.mark.parametrize("kind", ["plain", "sum", "product", "of two"])
 def test_words_that_round_otherwise_are_refused(kind):
@@ -162,6 +164,7 @@ def test_words_that_round_otherwise_are_refused(kind):
         export(integer, to="tflite")
 
 
+@pytest.mark.thinned
 @needs_litert
 @pytest.mark.parametrize("weights", ["per_tensor", "per_channel"])
 @pytest.mark.parametrize("body", ["y = MatMul (x, m)", "u = MatMul (x, m) y = Relu (u)"])

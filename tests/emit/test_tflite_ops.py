@@ -100,6 +100,7 @@ def test_nodes_give_the_integers_of_the_reference(name, runtime, tmp_path):
         assert np.array_equal(found[f"{result}_{place}"], wanted), (label, taken[label])
 
 
+@pytest.mark.thinned
 @needs_litert
 @pytest.mark.parametrize("moved", [False, True], ids=["as they are", "behind a Transpose"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

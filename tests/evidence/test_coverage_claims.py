@@ -173,6 +173,7 @@ def test_a_moving_node_left_in_float_between_integers_is_calibrated(tmp_path):
     assert verify(result.model, made, feeds).verdict == result.verdict == "incomplete"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [13, 18, 21, 22])
 def test_int8_activations_load_at_every_opset_with_moving_nodes_in_float(opset):
     text = """g (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4, 1] y, float[1, 48] z) {

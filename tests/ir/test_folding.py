@@ -48,6 +48,7 @@ def assert_taken(made):
     assert qpasses.verify(result.model, made, [feed]).verdict == result.verdict
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("what", BRANCHES)
 def test_a_branch_of_two_outputs_keeps_both(what):
     assert_taken(branched(BRANCHES[what]))

@@ -485,6 +485,7 @@ def test_a_node_that_keeps_a_model_at_too_new_an_opset_is_named():
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "name", ["bvlc_alexnet", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
 )

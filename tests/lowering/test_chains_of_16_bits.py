@@ -173,6 +173,7 @@ def test_slopes_that_differ_are_the_nearest_multipliers(x, y, body, slopes, opti
     np.testing.assert_allclose(np.ldexp(found.astype(float), -shifts), real, rtol=1e-7)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("place", [1, 2, 3, 4, 5, 7])
 def test_a_forged_slope_is_refused(place):
     original = between("int16", "int16", SLOPES[0][0], slopes=numbers(3, 1))

@@ -112,6 +112,7 @@ NOT_TAKEN = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NOT_TAKEN)
 def test_what_else_is_read_is_stored(name):
     body, more = NOT_TAKEN[name]

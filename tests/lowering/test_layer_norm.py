@@ -166,6 +166,7 @@ def test_a_norm_without_a_mean_is_integer_proved_and_verified(op, opset, options
             assert np.abs(one - other).max() < 0.04 * np.abs(other).max()
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["multiplier", "shift", "epsilon", "x_zero", "y_max"])
 def test_no_number_of_a_norm_without_a_mean_may_change(name):
     made = rms_net("RMSNormalization", 23)
@@ -196,6 +197,7 @@ def test_a_second_result_of_a_norm_without_a_mean_keeps_it_in_float():
     assert "SimplifiedLayerNormalization" in [node.op_type for node in result.model.graph.node]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["multiplier", "bias", "shift", "epsilon", "x_zero", "y_max"])
 def test_no_number_of_a_norm_may_change(name):
     result = qpasses.quantize(net(), feeds())

@@ -174,6 +174,7 @@ def test_a_log_softmax_between_integers_is_within_its_bound(seed, axis, shape):
     check(found, random_feeds(made, seed + 1))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("table", ["denominators", "distances", "octaves", "logarithms"])
 def test_a_table_with_one_other_entry_is_found(table):
     made = quantize(scored(), samples())

@@ -213,6 +213,7 @@ def emitted():
     return made, checked(made).model
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["multiplier", "shift", "slope_multiplier", "slope_shift"])
 def test_a_changed_multiplier_is_found(emitted, name):
     original, integer = emitted

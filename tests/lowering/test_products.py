@@ -98,6 +98,7 @@ def test_a_constant_stack_is_stored_like_an_activation(seed, stack, first):
     check(found, random_feeds(made, seed + 1))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_product_of_what_softmax_gives_in_float_stays_float(name):
     made = quantize(attention(), feeds(), softmax_nodes="float", **SETTINGS[name])

@@ -211,6 +211,7 @@ def gelu_graph():
     return model(text, opset=20)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("row_max", [8, 16, 32, 64])
 def test_gelu_far_above_zero_is_right_in_the_table_but_not_by_shifts(row_max):
     """Both exponentials of ShiftGELU are clipped there, so that its sigmoid is a half."""

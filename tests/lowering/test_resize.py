@@ -150,6 +150,7 @@ def test_a_resize_of_more_than_two_places_is_a_product_for_each_axis(attributes,
     assert verify(result.model, made, feeds[:2]).verdict == "ok"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("factors", "products"), [((1.1, 2), 2), ((1.1, 1.1), 0)])
 @pytest.mark.parametrize("mode", ["cubic", "linear"])
 def test_an_axis_of_the_same_size_is_mixed_beside_one_that_changes(mode, factors, products):

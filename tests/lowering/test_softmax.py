@@ -135,6 +135,7 @@ def test_words_of_usual_rows_are_within_a_step_of_16_bits():
     assert softmax_bound16(made, 20 / 32767, 1 / 32767, 197) < 0.6
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["high", "low", "multiplier", "shift"])
 def test_a_number_of_words_that_is_off_is_found(name):
     text = "g (float[2, 9] x) => (float[2, 9] y) { y = Softmax (x) }"
@@ -376,6 +377,7 @@ INNER = """g (float[N, 4] x) => (float[N, 2] y) {
 }"""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("text", "wanted", "op"),
     [

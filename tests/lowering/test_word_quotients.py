@@ -155,6 +155,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", WAYS, ids=str)
 def test_every_way_to_quantize_takes_words(options):
     result = made("a root", **options)
@@ -228,6 +229,7 @@ def broken(op, body, old, new):
     return replace(body, proto=function.SerializeToString(deterministic=True))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("old", "new"),
     [("Round", "Floor"), ("Round", "Ceil"), ("Clip", "Max"), ("Sub", "Add"), ("Div", "Mul")],

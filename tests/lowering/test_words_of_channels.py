@@ -43,6 +43,7 @@ def decibels(made, integer, feeds):
     return 10 * np.log10(sum(np.square(a).sum() for a, _ in pairs) / noise)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", ["onnx", "tosa"])
 @pytest.mark.parametrize("text", [ROWS, CHANNELS])
 def test_what_normalizes_features_reads_and_writes_16_bits(text, target, tmp_path):

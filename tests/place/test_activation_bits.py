@@ -366,6 +366,7 @@ def test_inspect_shows_the_codes(tmp_path):
 # What verify notices
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("node", "position", "bits"),
     [("conv", 9, 4), ("add", 9, 7), ("mul", 8, 4), ("clip", 2, 7), ("x_clip", 2, 4)],

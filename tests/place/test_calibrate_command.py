@@ -204,6 +204,7 @@ def test_more_samples_than_there_are_are_all_of_them(desk):
     assert calibrated(desk, "--samples", 50)[0].samples == 12
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("parts", [1, 2, 5, 12])
 def test_shards_are_the_samples_in_order_and_merge_to_the_table_of_all(desk, plain, parts):
     tables = []

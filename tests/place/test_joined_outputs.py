@@ -55,6 +55,7 @@ def pictures(count, seed=0):
     return [{"x": numbers(1, 16, 8, seed=seed + at)} for at in range(count)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("end", ENDS)
 def test_scores_beside_boxes_keep_their_digits(end):
     original, others = detector(ENDS[end]), pictures(8, seed=50)

@@ -156,6 +156,7 @@ def test_a_graph_with_tables_at_its_joins_is_verified(alignment, options):
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("alignment", ["qpasses", "tpu-mlir"])
 @pytest.mark.parametrize("histograms", [True, False])
 def test_a_table_gives_the_model_that_a_run_gives(alignment, histograms):

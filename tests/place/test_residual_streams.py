@@ -393,6 +393,7 @@ def test_what_stays_float_behind_the_8_bits_is_verified():
         assert verify(result.model, made, feeds()).verdict == result.verdict
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("side", "size", "narrowed"), [(16, 1, 0), (46, 1, 0), (260, 1, 0), (46, 1e-6, 1)]
 )

@@ -343,6 +343,7 @@ def test_what_is_in_no_chain_and_tied_to_none_keeps_its_range():
 CHANNELS = {"slope": numbers(2, 1, 1)}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "setting",
     [

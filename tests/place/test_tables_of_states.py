@@ -23,6 +23,7 @@ NETS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NETS)
 def test_a_model_made_of_a_table_computes_what_one_made_of_its_samples_does(name, tmp_path):
     original, feeds = NETS[name]()

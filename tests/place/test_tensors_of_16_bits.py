@@ -41,6 +41,7 @@ def test_inputs_and_outputs_of_16_bits_may_be_integers():
     assert (kinds, ops(result)) == ([5, 5], ["IntRescale"])  # 5 is INT16
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "body",
     [

@@ -102,6 +102,7 @@ def read_by(statement, **weights):
     return made, [{"x": numbers(3, 4, seed=seed)} for seed in range(4)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("name", READ_BY)
 def test_what_a_row_or_slopes_read_may_have_16_bits(name, bodies):

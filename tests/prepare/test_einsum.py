@@ -110,6 +110,7 @@ def test_a_diagonal_and_free_sizes_that_are_joined_are_left_by_name():
 SUMS = ["", "<exclusive = 1>", "<reverse = 1>", "<exclusive = 1, reverse = 1>"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("attributes", SUMS)
 @pytest.mark.parametrize("axis", [1, -1])
 def test_running_sums_are_products_with_a_triangle(axis, attributes):

@@ -113,6 +113,7 @@ LOOKED_UP = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("form", LOOKED_UP)
 def test_what_is_made_of_tables_is_integer(form):
     made = model(

@@ -188,6 +188,7 @@ def test_axes_that_factors_would_widen_stay_as_they_are():
     assert [node.op for node in graph.nodes][-1] == "Mul"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 def test_it_is_integer_and_verified(shape, axes):
     made = written("less squared mean", "gamma first", 13, shape, axes)
@@ -269,6 +270,7 @@ ALTERED_SQUARES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("change", ALTERED_SQUARES)
 def test_what_is_no_normalization_without_a_mean_stays(change):
     body = """m = ReduceMean <axes = [2], keepdims = 1> (x) q = Mul (x, x)

@@ -454,6 +454,7 @@ def test_edges_stay_float_where_the_model_stores_them_with_a_scale_for_each_chan
     assert any("'x' stays float" in each for each in made.report["warnings"])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("operands", ["d, e", "e, d", "e, e", "d, x", "x, e"])
 def test_a_node_that_stays_float_reads_each_operand_as_it_is_stored(operands):
     body = f"""{STORED} qz = QuantizeLinear (d, coarse, zz)

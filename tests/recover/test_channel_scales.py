@@ -459,6 +459,7 @@ LEFT = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", LEFT)
 def test_what_others_read_has_one_scale(name):
     shape, expected = LEFT[name]
@@ -508,6 +509,7 @@ def test_a_recorded_parameter_of_a_channel_that_changed_is_found(made, name, key
     assert problems(forged(made, name, change))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["b_quantized", "d_quantized"])
 @pytest.mark.parametrize("axis", [0, 2, 3])
 def test_another_axis_is_found_where_pictures_are_as_wide_as_they_have_channels(name, axis):

@@ -271,6 +271,7 @@ RECORDS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_forged_record_of_channels_is_refused(name):
     original, copy = channel_net(), onnx.ModelProto()

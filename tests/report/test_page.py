@@ -140,6 +140,7 @@ def test_pictures_come_from_the_report_alone():
     assert 'src="file' not in page
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "report",
     [

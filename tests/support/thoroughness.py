@@ -14,7 +14,7 @@ from tests.support.covering import covering_pairs
 THOROUGH = bool(os.environ.get("THOROUGH"))
 
 FEW = 8
-"""Of so many values of one choice every second is taken, of more every third."""
+"""Of so many values of one choice every third is taken, of more every fourth."""
 
 only_thorough = pytest.mark.skipif(not THOROUGH, reason="takes long: `make thorough` runs it")
 
@@ -42,7 +42,7 @@ def slow(*values):
 def together(*choices, phase=0):
     """Rows of one value for each choice: the whole product, or what stands for it.
 
-    That is, of one choice every third value, every second of few, from ``phase`` on; of two
+    That is, of one choice every fourth value, every third of few, from ``phase`` on; of two
     every second to sixth pair, in which each value occurs; of more, rows in which any two
     values meet.
     """
@@ -50,7 +50,7 @@ def together(*choices, phase=0):
     if THOROUGH:
         return list(product(*lists))
     if len(lists) == 1:
-        step = 3 if len(lists[0]) > FEW else 2
+        step = 4 if len(lists[0]) > FEW else min(3, len(lists[0]))
         return [(each,) for each in lists[0][phase % step :: step]]
     if len(lists) > 2:
         return covering_pairs(*lists)
