@@ -14,6 +14,7 @@ from qpasses.ir.graph import (
     producer,
 )
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.prepare.recognition.gates import plain
 from qpasses.prepare.recognition.sequences import CONCAT, Stacked
 
@@ -34,7 +35,8 @@ class SequenceToScanOutput(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where all steps insert tensors of one shape, as far as is known."""
         reason, has_rewritten = None, False
-        known = {size for each in graph.inputs for size in each.shape or ()} - {None}
+        sizes = {size for each in graph.inputs for size in each.shape or ()}
+        known = {size for size in sizes if not is_unknown(size)}  # inference makes such names
         for home, loop in _loops(graph, node):
             for place in reversed(range(len(loop.inputs) - 2)):
                 found = _Listing.at(home, loop, place)

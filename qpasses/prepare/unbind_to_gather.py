@@ -15,7 +15,7 @@ class UnbindToGather(Pass):
     after:  ``n = Gather (Shape (x), 0); x_t = Gather (x, t)``
     Scripted PyTorch writes ``x.unbind()`` so; what reads the sequence may stand in a body.
     **Exact:** no number changes. With ``split`` of 1 ONNX says that ``keepdims`` is ignored;
-    onnxruntime follows it, and so does PyTorch's exporter.
+    PyTorch's exporter counts on it, and onnxruntime computes it so.
     """
 
     op_types: ClassVar = frozenset({"SplitToSequence"})
