@@ -41,13 +41,17 @@ WORDS = ("int16",)
 SIGNALS = (*BYTES, *WORDS)
 """All of them."""
 
+WHOLE = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "int64")
+"""The types of numbers that are counts, labels, masks or pictures, and no codes."""
+
 CLASSES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys("TW", BYTES),
     **dict.fromkeys("XYS", SIGNALS),
     "G": ("int16", "uint16"),
+    "N": WHOLE,
 }
-"""The types that a letter stands for, G: what tables of gates hold; all other types stand for
-themselves."""
+"""The types that a letter stands for, G: what tables of gates hold, N: whole numbers.
+All other types stand for themselves."""
 
 SHARED = ("T", "X", "Y")
 """Letters that are one type throughout a node; of S and W each is a type of its own."""
@@ -65,6 +69,11 @@ class Data:
     def types(self) -> Sequence[str]:
         """The element types that it may have."""
         return CLASSES.get(self.type, (self.type,))
+
+    @property
+    def holds_codes(self) -> bool:
+        """Whether it has a scale: conditions and whole numbers have none."""
+        return {*self.types} <= {*SIGNALS}
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ from qpasses.place.ties import stand_ins
 from qpasses.place.unit_ranges import with_unit_ranges
 from qpasses.place.unlike_states import leave_unlike
 from qpasses.place.untaken import leave_untaken
+from qpasses.place.whole_ranges import leave_wide, with_whole_ranges
 from qpasses.place.words import NO_WORDS, Words
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
@@ -257,6 +258,7 @@ def placed(state: State) -> State:
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
     found = with_kept(with_unit_ranges(graph, chosen, found, settings), state.kept)
+    found = with_kept(with_whole_ranges(graph, chosen, found, settings), state.kept)
     found = with_kept(with_state_ranges(chosen, found, settings), state.kept)
     alignment = aligned(graph, chosen, found, settings)
     shared = alignment.ranges
@@ -266,6 +268,7 @@ def placed(state: State) -> State:
     open_ = few.keys() - state.kept.keys()
     if (
         leave_coarse(graph, chosen, found, state.kept, context)
+        or leave_wide(graph, chosen, found, state.kept, context)
         or leave_joined(graph, chosen, open_, context)
         or leave_unlike(graph, chosen, found.ranges, shared, context)
     ):

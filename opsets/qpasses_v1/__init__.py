@@ -7,6 +7,7 @@ from opsets.qpasses_v1.i_bert_softmax import I_BERT_SOFTMAX
 from opsets.qpasses_v1.i_layer_norm import I_LAYER_NORM
 from opsets.qpasses_v1.int_add import INT_ADD
 from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
+from opsets.qpasses_v1.int_cast import INT_CAST
 from opsets.qpasses_v1.int_coded_p_relu import INT_CODED_P_RELU
 from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_conv_per_channel import INT_CONV_PER_CHANNEL
@@ -62,6 +63,7 @@ OPS: dict[str, Op] = {
         INT_ADD,
         INT_SUB,
         INT_RESCALE,
+        INT_CAST,
         INT_RESCALED_ADD,
         INT_RESCALED_SUB,
         INT_DIV,

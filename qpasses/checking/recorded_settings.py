@@ -61,14 +61,15 @@ def unlike_settings(graph: Graph, record: Record, settings: Settings) -> list[st
 
 def _inner_words(graph: Graph) -> set[str]:
     """Tensors that may have 16 bits whatever is asked for: what recurrent nodes read and give,
-    and what nodes move to them or from them.
+    whole numbers that 8 bits do not tell apart, and what nodes move to these or from them.
     """
-    if not any(node.op in RECURRENT for node in graph.nodes):
+    free = RECURRENT | {"IntCast"}
+    if not any(node.op in free for node in graph.nodes):
         return set()
     able = [
         node
         for node in graph.nodes
-        if node.op in RECURRENT
+        if node.op in free
         or is_standard(node)
         or (is_integer(node) and OPS[node.op].scaling is Scaling.MOVED)
     ]

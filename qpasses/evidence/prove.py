@@ -20,6 +20,7 @@ from opsets.word_products import has_words
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of
+from qpasses.evidence.prove_casts import cast
 from qpasses.evidence.prove_gemmlowp import gemmlowp_softmax
 from qpasses.evidence.prove_lookups import (
     asked_about,
@@ -426,6 +427,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntRescaledAdd": add_pairs,
     "IntRescaledSub": add_pairs,
     "IntRescale": rescale,
+    "IntCast": cast,
     "IntDiv": quotients,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,

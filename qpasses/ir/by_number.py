@@ -4,7 +4,7 @@ from opsets.op import DOMAIN
 from qpasses.ir.elementwise import ELEMENTWISE
 
 _OURS = (
-    *("IBertGelu", "IntAdd", "IntCodedPRelu", "IntDiv", "IntMul", "IntPRelu"),
+    *("IBertGelu", "IntAdd", "IntCast", "IntCodedPRelu", "IntDiv", "IntMul", "IntPRelu"),
     *("IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "IntWhere", "Lut"),
     *("Lut16", "LutInterpolated", "LutPair", "ShiftGelu"),
 )

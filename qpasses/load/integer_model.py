@@ -265,7 +265,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
         steps = 2 if "reset_multiplier" in op.inputs else 1
         return is_stored and counts == {"x": 1, "w": rows, "r": rows, "y": 1, "gates": steps}
     ends = zip((*op.data, *op.outputs), _data_of(node, op), strict=True)
-    stored = {name: tensor for name, tensor in ends if not _is_condition(op, name)}
+    stored = {name: tensor for name, tensor in ends if _holds_codes(op, name)}
     names, around = [*stored], [*stored.values()]
     wanted = [_scales_of(tensor, record) for tensor in around]
     if [counts.get(name) for name in names] != wanted:
@@ -290,9 +290,9 @@ def _data_of(node: Node, op: Op) -> list[Tensor]:
     return [*node.inputs[: len(op.data)], *node.outputs]
 
 
-def _is_condition(op: Op, name: str) -> bool:
-    """Whether an end holds no stored integers, but says yes or no."""
-    return name in op.inputs and op.inputs[name].types == ("bool",)
+def _holds_codes(op: Op, name: str) -> bool:
+    """Whether an end holds stored integers: no condition, no whole numbers."""
+    return name not in op.inputs or op.inputs[name].holds_codes
 
 
 def _scales_of(tensor: Tensor, record: Record) -> int:

@@ -11,6 +11,7 @@ from qpasses.lowering.compare_stored import CompareStored
 from qpasses.lowering.integer_edges import IntegerEdges
 from qpasses.lowering.integerize_add import IntegerizeAdd
 from qpasses.lowering.integerize_average_pool import IntegerizeAveragePool
+from qpasses.lowering.integerize_cast import IntegerizeCast
 from qpasses.lowering.integerize_chain import IntegerizeChain
 from qpasses.lowering.integerize_clamp import IntegerizeClamp
 from qpasses.lowering.integerize_conv import IntegerizeConv
@@ -42,6 +43,7 @@ from qpasses.lowering.remove_stores import RemoveStores
 
 INTEGERIZE: tuple[Pass, ...] = (
     RemoveStores(),
+    IntegerizeCast(),
     IntegerizePRelu(),
     IntegerizeGelu(),
     IntegerizeChain(),
@@ -96,7 +98,7 @@ QUANTIZABLE = (
 
 COMPUTING = (
     frozenset(op for each in INTEGERIZE for op in each.op_types)
-    - {"QuantizeLinear", *MEASURING, *LOCATING, *COMPARING}
+    - {"Cast", "QuantizeLinear", *MEASURING, *LOCATING, *COMPARING}
     - ELEMENTWISE
     - MOVING.keys()
 )

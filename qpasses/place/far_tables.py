@@ -1,6 +1,6 @@
 """Far tables: chains of channels of which no table of 16 bits is near enough read 8 bits."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 
 from opsets.errors import ModelError
 from qpasses.ir.elementwise import differing_axes, made_of, takes_multipliers
@@ -20,6 +20,7 @@ def near_words(
     given: Container[str],
     narrow: Mapping[str, Quantization],
     wide: Callable[[str], Quantization],
+    close: Collection[str] = (),
 ) -> Words:
     """``words_of``, without what tables of channels would be far from what they stand for.
 
@@ -29,7 +30,7 @@ def near_words(
     """
     far = dict[str, str]()
     while True:
-        words = words_of(graph, chosen, settings, given, far)
+        words = words_of(graph, chosen, settings, given, far, close)
         found = _far_chains(graph, chosen, settings, words, narrow, wide)
         if not found:
             return words

@@ -39,6 +39,7 @@ from qpasses.place.stored_weights import (
     stored_in_bytes,
 )
 from qpasses.place.tensor_parameters import activation_parameters, word_parameters
+from qpasses.place.whole_ranges import close_numbers
 from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges
 
 
@@ -66,6 +67,7 @@ def place(
         given.keys(),
         parameters,
         lambda name: word_parameters(ranges[name], settings),
+        close_numbers(graph, chosen, ranges, given, settings),
     )
     narrow = {name: meaning for name, meaning in parameters.items() if name in words}
     parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}

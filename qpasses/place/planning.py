@@ -27,6 +27,7 @@ from qpasses.ir.recurrent_nodes import GATES, states_of
 from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
+from qpasses.ir.whole_numbers import casts_whole_numbers, sizes_among
 from qpasses.lowering import INTEGERIZE, QUANTIZABLE
 from qpasses.lowering.lstm_kernels import recurrent_objection
 from qpasses.place.likely_states import likely_states
@@ -109,10 +110,17 @@ class _Draft:
     taken: set[int] = field(default_factory=set)
     moving: list[Node] = field(default_factory=list)
     followers: list[list[Node]] = field(default_factory=list)
+    casts: list[Node] = field(default_factory=list)
     divisors: dict[int, list[Node]] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     wanted: set[str] = field(default_factory=set)
     looked_up: set[str] = field(default_factory=set)
+    cast: set[str] = field(default_factory=set)
+
+    @cached_property
+    def sizes(self) -> set[int]:
+        """The ids of whole numbers that grow with the input."""
+        return sizes_among(self.graph)
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
@@ -140,8 +148,11 @@ def plan(graph: Graph, context: Context) -> Plan:
             _sort(draft, node)
     draft.touched |= _left_to_themselves(draft)
     active = _active(draft)
-    for chain in draft.followers:
-        _follow(draft, chain, active)
+    late = [chain for chain in draft.followers if not _follow(draft, chain, active)]
+    if draft.cast:
+        readers = _readers([*draft.plan.computing, *(each[0] for each in late)], draft)
+        for chain in late:
+            _follow(draft, chain, active, readers)
     _add_chains(draft, active)
     _add_tensors(draft, active)
     _tie_states(draft.plan, graph, context.settings)
@@ -181,6 +192,9 @@ def _sort(draft: _Draft, node: Node) -> None:
             declined.pop(node.name, None)
             return
         declined[node.name] = objection
+    if node.op == "Cast":
+        _sort_cast(draft, node)
+        return
     takers = [each for each in INTEGERIZE if each.takes(node)]
     if not takers or (node.op in PAIRING and pair_objection(node)):
         return
@@ -192,6 +206,17 @@ def _sort(draft: _Draft, node: Node) -> None:
     else:
         _sort_computing(draft, [node, *_taken_in(draft.graph, node, context)])
         _take_divisor(draft, node)
+
+
+def _sort_cast(draft: _Draft, node: Node) -> None:
+    """Whole numbers are stored where what reads them is on integers; sizes are not."""
+    if not casts_whole_numbers(node):
+        return
+    if id(node.inputs[0]) in draft.sizes:
+        reason = "Cast of a size or a number of iterations, of which samples tell no bound"
+        draft.context.record.declined[node.name] = reason
+        return
+    draft.casts.append(node)
 
 
 def _tie_ends(draft: _Draft, node: Node) -> None:
@@ -244,7 +269,7 @@ def _left_to_themselves(draft: _Draft) -> set[str]:
     the user wants integers, and all that it reads or makes enters and leaves the graph.
     """
     followers = [node for chain in draft.followers for node in chain]
-    able = {id(node) for node in (*draft.moving, *draft.chains.members, *followers)}
+    able = {*map(id, (*draft.moving, *draft.chains.members, *draft.casts, *followers))}
     parts, spoiled, found = Ties(), list[str](), list[str]()
     for node in draft.graph.nodes:
         read = data_inputs(node) if moves(node) else node.inputs
@@ -255,7 +280,8 @@ def _left_to_themselves(draft: _Draft) -> set[str]:
             parts.tie(ends[0], name)
         found += ends
         spoiled += [] if id(node) in able else ends[:1]
-    given = {parts.of(tensor.name) for tensor in draft.graph.inputs}
+    casts = [each.outputs[0] for each in draft.casts if producer(each.inputs[0]) is None]
+    given = {parts.of(tensor.name) for tensor in (*draft.graph.inputs, *casts)}
     able_as_a_whole = given.difference(map(parts.of, spoiled))
     return {name for name in found if parts.of(name) in able_as_a_whole}
 
@@ -274,34 +300,61 @@ def _active(draft: _Draft) -> set[str]:
     through = draft.given & draft.wanted
     rows = [each for each in draft.moving if each.op in LOOKING_UP and not data_inputs(each)]
     draft.looked_up = draft.of(each.outputs[0] for each in rows)
+    draft.cast = draft.of(each.outputs[0] for each in draft.casts)
     moved_on = [tensor for node in draft.moving for tensor in node.outputs]
     draft.touched.update(t.name for t in [*ends, *moved_on] if reach.of(t.name) in through)
     return {reach.of(name) for name in draft.touched}
 
 
-def _follow(draft: _Draft, chain: Sequence[Node], active: set[str]) -> None:
-    """Make ``chain`` integer, and its ends ``active``, if that is what it follows."""
+Readers = Mapping[str, Sequence[set[str]]]
+"""By tensor, as ``reach`` knows it: all that each node computes with that reads it."""
+
+
+def _readers(nodes: Iterable[Node], draft: _Draft) -> Readers:
+    found: dict[str, list[set[str]]] = {}
+    for node in nodes:
+        operands = draft.of(activations(node))
+        for name in operands:
+            found.setdefault(name, []).append(operands)
+    return found
+
+
+def _follow(
+    draft: _Draft, chain: Sequence[Node], active: set[str], readers: Readers | None = None
+) -> bool:
+    """Make ``chain`` integer, and its ends ``active``, if that is what it follows.
+
+    ``readers``: when others have followed, whole numbers alone do where one of these computes
+    what they become with what is ``active``.
+    """
     context, node = draft.context, chain[0]
     end = draft.reach.of(chain[-1].outputs[0].name)
     operands = draft.of(activations(node))
-    reason = "" if _joins(draft, node, end, active) else _not_followed(node)
+    found = () if readers is None else readers.get(end, ())
+    is_read = any(each > {end} and each <= active | {end} for each in found)
+    reason = "" if _joins(draft, node, end, active, is_read) else _not_followed(node)
     if node.op in SOFTMAX:
-        readers = [*draft.plan.computing, *(each[0] for each in draft.followers)]
-        is_read = any(_reads(each, end, active, draft.reach) for each in readers)
+        others = [*draft.plan.computing, *(each[0] for each in draft.followers)]
+        is_read = any(_reads(each, end, active, draft.reach) for each in others)
         is_wanted = is_read or node.op in context.settings.op_types_to_quantize
         reason = _softmax_in_float(context.settings.softmax_nodes, is_wanted) or reason
         if reason:
             context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
     if reason:
         context.record.declined[node.name] = reason
-    else:
-        draft.compute(chain)
-        draft.plan.integer.update(map(id, draft.divisors.get(id(node), ())))
-        active |= {*operands, end}
+        return False
+    context.record.declined.pop(node.name, None)
+    draft.compute(chain)
+    draft.plan.integer.update(map(id, draft.divisors.get(id(node), ())))
+    active |= {*operands, end}
+    return True
 
 
-def _joins(draft: _Draft, node: Node, end: str, active: set[str]) -> bool:
-    """Whether what ``node`` reads is on integers, or the user lists its op type."""
+def _joins(draft: _Draft, node: Node, end: str, active: set[str], is_read: bool) -> bool:
+    """Whether what ``node`` reads is on integers, or the user lists its op type.
+
+    ``is_read``: what it makes is computed with what is, so that whole numbers may be all.
+    """
     if draft.context.selection.unlisted:
         return True
     is_pair, operands = node.op not in REDUCING, draft.of(activations(node))
@@ -310,6 +363,8 @@ def _joins(draft: _Draft, node: Node, end: str, active: set[str]) -> bool:
         rest -= draft.given
     if is_pair or end in draft.wanted or end in active:
         rest -= draft.looked_up
+    if is_read or not operands <= draft.cast:
+        rest -= draft.cast
     return not rest or (node.op == "Add" and not operands.isdisjoint(active))
 
 
@@ -336,6 +391,8 @@ def _add_tensors(draft: _Draft, active: set[str]) -> None:
     for node in draft.moving:  # of what varies, or a constant of which a size does
         first, *_ = data_inputs(node) or node.outputs
         result.integer.update({id(node)} if reach.of(first.name) in active else ())
+    for node in draft.casts:
+        result.integer.update({id(node)} if reach.of(node.outputs[0].name) in active else ())
     for tensor in _float_variables(draft.graph):
         if reach.of(tensor.name) in active and tensor.name not in draft.inner:
             result.tensors[tensor.name] = tensor

@@ -29,6 +29,9 @@ STEPS = "steps"
 UNIT = "unit"
 """In place of a method: from 0 to 255 / 256, as the kernel of the target has it."""
 
+WHOLE_STEPS = "whole"
+"""In place of a method: a little wider, so that whole numbers are multiples of a code."""
+
 EMPTY = "empty"
 """In place of a method: no sample gave the tensor a value."""
 

@@ -60,6 +60,11 @@ def word_parameters(real: Range, settings: Settings) -> Quantization:
     return Quantization(_normal(largest / 32767, settings.target.float_type), 0, "int16")
 
 
+def range_of_words(scale: float) -> Range:
+    """The range that ``word_parameters`` stores with ``scale``, but for the last digit."""
+    return Range(-scale * 32767 / HEADROOM, scale * 32767 / HEADROOM)
+
+
 HEADROOM = 1.5
 """Samples that were not seen reach farther, which 16 bits show and 8 do not."""
 

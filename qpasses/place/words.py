@@ -1,6 +1,6 @@
 """Words: which tensors are stored in 16 bits, and which nodes read and write these."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from qpasses.ir.recurrent_nodes import GATES, INITIAL_C, states_of
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
+from qpasses.ir.whole_numbers import casts_whole_numbers
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.integerize_p_relu import MOST_WIDE_SLOPES
 from qpasses.lowering.numbers.norm_numbers import takes_words
@@ -71,14 +72,17 @@ def words_of(
     settings: Settings,
     given: Container[str],
     far: Mapping[str, str] = MappingProxyType({}),
+    close: Collection[str] = (),
 ) -> Words:
     """Which tensors of a plan have 16 bits; ``given``: those of which the model says it,
-    ``far``: those that can have none, and why.
+    ``far``: those that can have none, and why, ``close``: those whose numbers 8 bits do not
+    tell apart, which have them but where the user wants 8.
 
     What a moving node moves has 16 bits on both sides, a state with its next value. Raises
     UsageError for a rule of the user that matches no tensor.
     """
     types = types_of(settings.tensor_types, [*chosen.tensors])
+    types = {**dict.fromkeys(close, WORD), **types}
     is_stream = settings.residual_type == WORD
     streams = residual_streams(graph, chosen) if is_stream else set[str]()
     streams = {name for name in streams if name not in given}
@@ -206,7 +210,7 @@ class _Able:
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
             return ""
-        if tensor.name in self._inside:
+        if tensor.name in self._inside or casts_whole_numbers(node):
             return ""
         is_able = self._looked_up.get(tensor.name, self.takes(node)) or (
             id(node) in self._computing and node.op in self._writing

@@ -169,6 +169,8 @@ BODIES = {
     "stacks": "c = Conv (x, w) t = Transpose <perm = [0, 1, 3, 2]> (c) y = MatMul (c, t)",
     "repeated": "c = Conv (x, w) y = Resize (c, , whole)",
     "clipped": "c = Conv (x, w) m = MaxPool <kernel_shape = [2, 2]> (c) y = Clip (m, , half)",
+    "counted places": """c = Conv (x, w) a = ArgMax <axis = 1> (c) p = Cast <to = 1> (a)
+        g = Greater (c, columns) k = Cast <to = 1> (g) m = Mul (c, k) y = Add (m, p)""",
     "places": "c = Conv (x, w) a = ArgMax <axis = 1> (c) y = Cast <to = 1> (a)",
     "biased": "y = Conv (x, w, ones)",
     "asked": "c = Conv (x, w) g = Greater (c, columns) y = Where (g, c, half)",

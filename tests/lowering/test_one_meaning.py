@@ -156,6 +156,18 @@ def recurrent():
     return model(RECURRENT, opset=21, **weights)
 
 
+COUNTED = """
+g (float[N, 4] x) => (float[] y, float[] z) {
+    m = MatMul (x, w) b = Greater (m, zero) c = Cast <to = 1> (b) y = Mul (m, c)
+    p = ArgMax <axis = 1> (m) k = Cast <to = 1> (p) z = Add (m, k)
+}"""
+"""Conditions and places that are cast to floats."""
+
+
+def counted():
+    return model(COUNTED, opset=21, w=numbers(4, 4), zero=np.float32(0))
+
+
 PUBLISHED = {"softmax": "ibert", "gelu": "ibert", "layernorm": "ivit"}
 CASES = {
     "pictures": (pictures, (1, 4, 8, 8), {}),
@@ -175,6 +187,8 @@ CASES = {
     ),
     "recurrent": (recurrent, (6, 1, 4), {}),
     "recurrent, 16 bits": (recurrent, (6, 1, 4), {"tensor_types": [".*=int16"]}),
+    "whole numbers": (counted, (1, 4), {}),
+    "whole numbers, 16 bits": (counted, (1, 4), {"tensor_types": ["[ck]=int16"]}),
     "16 bits": (words, (1, 4), {}),
     "a quotient of words": (divided, (1, 4, 8), {"tensor_types": [".*=int16"]}),
     "moves of 16 bits": (moves, (1, 4, 8, 8), {"tensor_types": [".*=int16"]}),

@@ -7,9 +7,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from opsets.attribute_kinds import Axis
+from opsets.declaration import WHOLE
 from opsets.fixed_point import LARGEST_SHIFT
 from opsets.gemmlowp import softmax_exponentials
 from opsets.op import Op
+from opsets.qpasses_v1.int_cast import type_ends
 from opsets.qpasses_v1.int_pad import MODES
 from opsets.word_products import LARGEST, furthest, multiplier_bits
 from tests.support.op_nodes import (
@@ -397,6 +399,26 @@ def int_rescale(draw):
 
 
 @st.composite
+def int_cast(draw):
+    """Numbers between which codes differ lie anywhere, or are all of the type."""
+    rng, of = draw(generator), draw(st.sampled_from(WHOLE))
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3))
+    least, most = type_ends(of)
+    first = int(rng.integers(max(least, -(1 << 19)), min(most, 1 << 19), endpoint=True))
+    last = min(most, first + int(rng.integers(0, 1 << 19)))
+    if most - least < 1 << 16 and rng.random() < 0.5:
+        first, last = least, most
+    near = rng.integers(max(first - 3, least), min(last + 3, most), shape, endpoint=True)
+    x = np.where(rng.random(shape) < 0.8, near, rng.choice([least, most, 0, 1], shape))
+    scale = [np.asarray(each[0]) for each in multiplier_and_shift(rng, 1, 1 << 20)]
+    if rng.random() < 0.5:
+        scale = [np.array(each, np.int32) for each in (1 << 30, 30)]
+    ends = [np.array(each, np.int32) for each in (first, last)]
+    inputs = [x.astype(of), *ends, *scale, *output_ends(rng, draw(wide_type))]
+    return Case(inputs, {"of": of, "rounding": draw(node_rounding)})
+
+
+@st.composite
 def int_coded_p_relu(draw):
     """Slope codes of any shape that broadcasts to x, with one pair or one for each."""
     case, rng = draw(int_p_relu(byte_types.map(lambda types: types[:2]))), draw(generator)
@@ -761,6 +783,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntRescale": int_rescale(),
+    "IntCast": int_cast(),
     "IntSub": int_add(word_types),
     "IntRescaledAdd": int_rescaled_add(),
     "IntRescaledSub": int_rescaled_add(),

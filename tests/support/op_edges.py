@@ -7,9 +7,11 @@ from math import prod
 
 import numpy as np
 
+from opsets.declaration import WHOLE
 from opsets.fixed_point import ROUNDINGS
 from opsets.gemmlowp import softmax_exponentials
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_cast import type_ends
 from opsets.rounding import LAST_STEP
 from tests.support.op_nodes import Case, codes, zero_point
 from tests.support.thoroughness import THOROUGH
@@ -343,6 +345,25 @@ def int_rescale(rng, dtype, rounding):
         numbers = scale(rng, np.iinfo(x).max, rounding, bits=8 * min(x, y).itemsize)
         given = [all_codes(x), middle(rng, x), *numbers]
         found[name] = Case([*given, *output(rng, y)], {"rounding": rounding})
+    return found
+
+
+def int_cast(rng, dtype, rounding):
+    """All of the small types, both ends of the large ones; scale 1 and scales of fractions."""
+    found = {}
+    for of in WHOLE:
+        least, most = type_ends(of)
+        near = {each for each in range(-600, 600) if least <= each <= most}
+        far = {least, least + 1, most - 1, most}
+        x = np.array(sorted(near | far), of)
+        for name, count in (("whole", 1), ("thirds", 3)):
+            pair = (1 << 30, 30) if count == 1 else (3 << 28, 28)
+            zero, low, high = output(rng, dtype)
+            first = max(least, (int(low) - int(zero) - 1) // count)
+            last = min(most, -((int(zero) - int(high) - 1) // count))
+            numbers = [np.array(each, np.int32) for each in (first, last, *pair)]
+            case = Case([x, *numbers, zero, low, high], {"of": of, "rounding": rounding})
+            found[f"{of}, {name}"] = case
     return found
 
 
@@ -883,6 +904,7 @@ EDGES = {
     "IntAdd": int_add,
     "IntSub": int_add,
     "IntRescale": int_rescale,
+    "IntCast": int_cast,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,
     "IntDiv": int_div,

@@ -156,6 +156,14 @@ def _plain_rescale(x, x_zero, m, s, *ends, rounding):
     return x.shape, code_at
 
 
+def _plain_cast(x, x_min, x_max, m, s, *ends, of, rounding):
+    def code_at(*at):
+        number = min(max(int(x[at]), int(x_min)), int(x_max))
+        return _clamped(number, int(m), int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
 def _plain_sub(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
     def code_at(*at):
         left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
@@ -622,6 +630,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
     "IntRescale": _plain_rescale,
+    "IntCast": _plain_cast,
     "IntSub": _plain_sub,
     "IntRescaledAdd": partial(_plain_rescaled, 1),
     "IntRescaledSub": partial(_plain_rescaled, -1),

@@ -83,6 +83,14 @@ SMALL = {
         EVEN,
     ),
     "IntRescale": (X, {**ZERO, "multiplier": i32(12345677), "shift": i32(24), **ENDS}, EVEN),
+    "IntCast": (
+        X,
+        {
+            **{"x_min": i32(0), "x_max": i32(1), "multiplier": i32(255 << 22)},
+            **{"shift": i32(22), **ENDS},
+        },
+        {"of": "bool", **EVEN},
+    ),
     "IntRescaledAdd": (
         PAIR,
         {

@@ -9,6 +9,7 @@ from qpasses.checking.rules.check_averages import (
     int_global_average_pool,
     int_reduce,
 )
+from qpasses.checking.rules.check_casts import int_cast
 from qpasses.checking.rules.check_clamps import clip
 from qpasses.checking.rules.check_coded_slopes import int_coded_p_relu
 from qpasses.checking.rules.check_edges import clip_codes, dequantize_linear, quantize_linear
@@ -71,6 +72,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("IntGru", "IntRnn"), recurrent),
     "IntLstm": lstm,
     "IntRescale": int_rescale,
+    "IntCast": int_cast,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,
     "IntResize": int_resize,

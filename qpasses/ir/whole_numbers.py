@@ -1,0 +1,40 @@
+"""Whole numbers: casts of what is no code, and which of these are only sizes."""
+
+import numpy as np
+
+from opsets.declaration import WHOLE
+from qpasses.ir.flow import BEGUN
+from qpasses.ir.graph import Graph, Node, Tensor, constant, type_name
+from qpasses.ir.stages import MEASURING
+
+_BOUNDED = ("bool", "uint8", "int8")
+"""Types of numbers that stay small whatever they are made of."""
+
+
+def casts_whole_numbers(node: Node) -> bool:
+    """Whether it makes float32 of whole numbers that vary."""
+    if node.op != "Cast" or node.outputs[0].dtype != np.float32:
+        return False
+    given = node.inputs[0]
+    is_known = given.dtype is not None and not isinstance(given.dtype, int)
+    return is_known and type_name(given.dtype) in WHOLE and constant(given) is None
+
+
+def sizes_among(graph: Graph) -> set[int]:
+    """The ids of tensors of whole numbers that are made of sizes, or of an iteration's number.
+
+    They grow with the input: samples do not tell how far.
+    """
+    found = set[int]()
+    for node in graph.nodes:
+        if node.op in MEASURING or node.op == BEGUN:
+            found.update(map(id, node.outputs))
+        elif any(id(tensor) in found for tensor in node.inputs):
+            found.update(id(each) for each in node.outputs if _may_grow(each))
+    return found
+
+
+def _may_grow(tensor: Tensor) -> bool:
+    dtype = tensor.dtype
+    is_known = dtype is not None and not isinstance(dtype, int)
+    return is_known and type_name(dtype) in WHOLE and type_name(dtype) not in _BOUNDED

@@ -1,0 +1,93 @@
+"""Whole ranges: whole numbers are stored so that none of them is rounded."""
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from math import ceil
+
+from calibration import Range
+from qpasses.ir.graph import Graph
+from qpasses.ir.rewriting import Context
+from qpasses.ir.settings import Settings
+from qpasses.ir.tensor_types import BYTE, types_of
+from qpasses.ir.whole_numbers import casts_whole_numbers
+from qpasses.place.planning import Plan
+from qpasses.place.ranges import WHOLE_STEPS, Ranges
+from qpasses.place.tensor_parameters import range_of_words, step_of, word_parameters
+from qpasses.place.words import words_of
+
+
+def with_whole_ranges(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Ranges:
+    """``found``, of casts of whole numbers so much wider that the scale is 1 over a whole one.
+
+    So a picture of bytes keeps its bytes. Tensors that an override matches keep what it says.
+    """
+    wider = {
+        name: _in_whole_steps(found.ranges[name], settings)
+        for name in _casts(graph, chosen, found.ranges, settings)
+    }
+    return replace(
+        found,
+        ranges={**found.ranges, **wider},
+        methods={**found.methods, **dict.fromkeys(wider, WHOLE_STEPS)},
+    )
+
+
+def _in_whole_steps(real: Range, settings: Settings) -> Range:
+    """Wider by less than half; of what 8 bits do not tell apart the range of 16."""
+    real, step = real.with_zero(), step_of(real, settings)
+    if step > 1:
+        count = int(1 / word_parameters(real, settings).scale)
+        return range_of_words(1 / count) if count else real
+    (low, high), count = settings.limits, int(1 / step)
+    if settings.is_symmetric(real.low):
+        reach = (high - settings.middle) / count
+        return Range(-reach, reach)
+    below = min(ceil(-real.low * count), high - low)
+    return Range(-below / count, (high - low - below) / count)
+
+
+def close_numbers(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    given: Container[str],
+    settings: Settings,
+) -> list[str]:
+    """What casts make of whole numbers that lie closer than codes of 8 bits: positions, times.
+
+    ``given``: the tensors of which the model says itself how they are stored.
+    """
+    types = types_of(settings.tensor_types, [*chosen.tensors])
+    found = _casts(graph, chosen, ranges, settings)
+    open_ = [name for name in found if name not in given and types.get(name) != BYTE]
+    return [name for name in open_ if step_of(ranges[name], settings) > 1]
+
+
+def leave_wide(
+    graph: Graph, chosen: Plan, found: Ranges, given: Container[str], context: Context
+) -> bool:
+    """Exclude each Cast of ``close_numbers`` that can have no 16 bits either; whether there is
+    one.
+    """
+    settings, ranges = context.settings, found.ranges
+    close = close_numbers(graph, chosen, ranges, given, settings)
+    if not close:
+        return False
+    words, casts = words_of(graph, chosen, settings, given, close=close), chosen.tensors
+    for name in close:
+        why = words.narrow.get(name, "")
+        if not why and word_parameters(ranges[name], settings).scale > 1:
+            why = "16 bits do not either"
+        if why:
+            reason = f"Cast to {name!r}: 8 bits do not tell its whole numbers apart, and {why}"
+            context.selection.excluded[casts[name].inputs[0].name] = reason
+    return any(casts[name].inputs[0].name in context.selection.excluded for name in close)
+
+
+def _casts(
+    graph: Graph, chosen: Plan, ranges: Mapping[str, Range], settings: Settings
+) -> list[str]:
+    """What casts of whole numbers write that is going to be stored, by calibration alone."""
+    nodes = [node for node in graph.nodes if id(node) in chosen.integer]
+    names = [node.outputs[0].name for node in nodes if casts_whole_numbers(node)]
+    return [name for name in names if name in ranges and not settings.rules.override(name)]
