@@ -75,9 +75,12 @@ def type_ends(of: str) -> tuple[int, int]:
 def _keeps_numbers(constants: Constants, attributes: Attributes) -> bool:
     """Whether the scale is 1, and there is a code for each number of the type of x."""
     least, most = type_ends(attributes["of"])
-    y_zero, y_min, y_max = (int(constants[name]) for name in ("y_zero", "y_min", "y_max"))
+    x_min, x_max, y_zero, y_min, y_max = (
+        int(constants[name]) for name in ("x_min", "x_max", "y_zero", "y_min", "y_max")
+    )
     is_one = int(constants["multiplier"]) == 1 << int(constants["shift"])
-    return is_one and y_min <= least + y_zero and most + y_zero <= y_max
+    is_whole = x_min <= least and most <= x_max
+    return is_one and is_whole and y_min <= least + y_zero and most + y_zero <= y_max
 
 
 def _needs_no_clamp(constants: Constants, attributes: Attributes) -> bool:
@@ -89,8 +92,8 @@ def _needs_no_clamp(constants: Constants, attributes: Attributes) -> bool:
         for name in ("x_min", "x_max", "multiplier", "shift", "y_zero", "y_min", "y_max")
     )
     least, most = type_ends(attributes["of"])
-    is_below = x_min == least or x_min * m <= (y_min - y_zero) << shift
-    is_above = x_max == most or x_max * m >= (y_max - y_zero) << shift
+    is_below = x_min <= least or x_min * m <= (y_min - y_zero) << shift
+    is_above = x_max >= most or x_max * m >= (y_max - y_zero) << shift
     return is_below and is_above and max(-x_min, x_max) * m < 1 << 53
 
 

@@ -17,6 +17,7 @@ from qpasses.ir.macs import MULTIPLYING
 from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
 from qpasses.ir.stages import CLAMPING, COMPARING, LOCATING, TABULATED, Kind, kind
+from qpasses.ir.whole_numbers import casts_whole_numbers
 
 
 def summarize(
@@ -122,7 +123,8 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
             else "is inside of a Scan, or has sparse ones"
         )
         return f"{node.op} whose body {why}: it is left whole"
-    if moves(node) or node.op in CLAMPING | ELEMENTWISE | LOCATING | COMPARING:
+    alone = CLAMPING | ELEMENTWISE | LOCATING | COMPARING
+    if moves(node) or node.op in alone or casts_whole_numbers(node):
         return f"{node.op} with no integer node next to it: it would only be rounded"
     which = " that computes" if node.op in MOVING else ""
     return f"{node.op}{which} has no integer form in this version"

@@ -7,7 +7,7 @@ from qpasses.ir.flow import BEGUN
 from qpasses.ir.graph import Graph, Node, Tensor, constant, type_name
 from qpasses.ir.stages import MEASURING
 
-_BOUNDED = ("bool", "uint8", "int8")
+BOUNDED = ("bool", "uint8", "int8")
 """Types of numbers that stay small whatever they are made of."""
 
 
@@ -37,4 +37,4 @@ def sizes_among(graph: Graph) -> set[int]:
 def _may_grow(tensor: Tensor) -> bool:
     dtype = tensor.dtype
     is_known = dtype is not None and not isinstance(dtype, int)
-    return is_known and type_name(dtype) in WHOLE and type_name(dtype) not in _BOUNDED
+    return is_known and type_name(dtype) in WHOLE and type_name(dtype) not in BOUNDED

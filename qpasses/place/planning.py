@@ -280,7 +280,8 @@ def _left_to_themselves(draft: _Draft) -> set[str]:
             parts.tie(ends[0], name)
         found += ends
         spoiled += [] if id(node) in able else ends[:1]
-    casts = [each.outputs[0] for each in draft.casts if producer(each.inputs[0]) is None]
+    made = [each.outputs[0] for each in draft.casts if producer(each.inputs[0]) is None]
+    casts = [each for each in made if each.outputs]
     given = {parts.of(tensor.name) for tensor in (*draft.graph.inputs, *casts)}
     able_as_a_whole = given.difference(map(parts.of, spoiled))
     return {name for name in found if parts.of(name) in able_as_a_whole}

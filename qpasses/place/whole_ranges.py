@@ -5,11 +5,12 @@ from dataclasses import replace
 from math import ceil
 
 from calibration import Range
-from qpasses.ir.graph import Graph
+from qpasses.ir.graph import Graph, producer, type_name
 from qpasses.ir.rewriting import Context
+from qpasses.ir.runtime import OPSET_INT16
 from qpasses.ir.settings import Settings
 from qpasses.ir.tensor_types import BYTE, types_of
-from qpasses.ir.whole_numbers import casts_whole_numbers
+from qpasses.ir.whole_numbers import BOUNDED, casts_whole_numbers
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import WHOLE_STEPS, Ranges
 from qpasses.place.tensor_parameters import range_of_words, step_of, word_parameters
@@ -21,9 +22,10 @@ def with_whole_ranges(graph: Graph, chosen: Plan, found: Ranges, settings: Setti
 
     So a picture of bytes keeps its bytes. Tensors that an override matches keep what it says.
     """
+    names = _casts(graph, chosen, found.ranges, settings)
+    close = {*close_numbers(graph, chosen, found.ranges, (), settings)}
     wider = {
-        name: _in_whole_steps(found.ranges[name], settings)
-        for name in _casts(graph, chosen, found.ranges, settings)
+        name: _in_whole_steps(found.ranges[name], settings, name in close) for name in names
     }
     return replace(
         found,
@@ -32,18 +34,22 @@ def with_whole_ranges(graph: Graph, chosen: Plan, found: Ranges, settings: Setti
     )
 
 
-def _in_whole_steps(real: Range, settings: Settings) -> Range:
+def _in_whole_steps(real: Range, settings: Settings, has_words: bool) -> Range:
     """Wider by less than half; of what 8 bits do not tell apart the range of 16."""
     real, step = real.with_zero(), step_of(real, settings)
-    if step > 1:
-        count = int(1 / word_parameters(real, settings).scale)
+    if step > _ONE:
+        count = int(_ONE / word_parameters(real, settings).scale) if has_words else 0
         return range_of_words(1 / count) if count else real
-    (low, high), count = settings.limits, int(1 / step)
+    (low, high), count = settings.limits, int(_ONE / step)
     if settings.is_symmetric(real.low):
         reach = (high - settings.middle) / count
         return Range(-reach, reach)
     below = min(ceil(-real.low * count), high - low)
     return Range(-below / count, (high - low - below) / count)
+
+
+_ONE = 1 + 2.0**-20
+"""Steps are rounded to float32."""
 
 
 def close_numbers(
@@ -55,12 +61,18 @@ def close_numbers(
 ) -> list[str]:
     """What casts make of whole numbers that lie closer than codes of 8 bits: positions, times.
 
-    ``given``: the tensors of which the model says itself how they are stored.
+    Not of those of 8 bits, which the user wants in fewer codes then. ``given``: the tensors of
+    which the model says itself how they are stored.
     """
     types = types_of(settings.tensor_types, [*chosen.tensors])
-    found = _casts(graph, chosen, ranges, settings)
-    open_ = [name for name in found if name not in given and types.get(name) != BYTE]
-    return [name for name in open_ if step_of(ranges[name], settings) > 1]
+    found = []
+    for name in _casts(graph, chosen, ranges, settings):
+        cast = producer(chosen.tensors[name])
+        assert cast is not None
+        is_open = name not in given and types.get(name) != BYTE
+        if is_open and type_name(cast.inputs[0].dtype) not in BOUNDED:
+            found += [name] if step_of(ranges[name], settings) > _ONE else []
+    return found
 
 
 def leave_wide(
@@ -76,7 +88,9 @@ def leave_wide(
     words, casts = words_of(graph, chosen, settings, given, close=close), chosen.tensors
     for name in close:
         why = words.narrow.get(name, "")
-        if not why and word_parameters(ranges[name], settings).scale > 1:
+        if graph.opset < OPSET_INT16:
+            why = f"opset {graph.opset} has no tensors of int16"
+        elif not why and word_parameters(ranges[name], settings).scale > _ONE:
             why = "16 bits do not either"
         if why:
             reason = f"Cast to {name!r}: 8 bits do not tell its whole numbers apart, and {why}"

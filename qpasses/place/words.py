@@ -107,6 +107,9 @@ def words_of(
             reasons.append(f"{', '.join(readers)} takes 8 bits{able.of_target(*readers)}")
         readers = sorted({node.op for t in tensors for node in t.outputs})
         locating = set[str]() if is_inside else {*readers} & LOCATING
+        if any(tensor.name in close for tensor in tensors):
+            apart = {node.op for t in tensors for node in able.not_reading(t)}
+            reasons += [f"{op} takes 8 bits{able.of_target(op)}" for op in sorted(apart)]
         reasons += [f"{op} finds places among 8 bits alone" for op in sorted(locating)]
         if reason := next(filter(None, reasons), ""):
             refused |= {t.name: reason for t in tensors if types.get(t.name) == WORD}
@@ -233,16 +236,19 @@ class _Able:
 
         ``words``: what computes has to write one of them, for targets with nodes of one width.
         """
-        if not tensor.outputs:
+        return not tensor.outputs or any(self._may_read(n, words) for n in tensor.outputs)
+
+    def not_reading(self, tensor: Tensor) -> list[Node]:
+        """Who reads ``tensor`` in 8 bits whatever it has."""
+        apart = [node for node in tensor.outputs if not moves_words(node)]
+        return [node for node in apart if not self._may_read(node, None)]
+
+    def _may_read(self, node: Node, words: Words | None) -> bool:
+        if id(node) not in self._integer:
             return True
-        return any(
-            id(node) not in self._integer
-            or (
-                self.takes(node) and (words is None or moves(node) or self.writes(node, words))
-            )
-            or (id(node) in self._computing and node.op in self._reading)
-            for node in tensor.outputs
-        )
+        if self.takes(node) and (words is None or moves(node) or self.writes(node, words)):
+            return True
+        return id(node) in self._computing and node.op in self._reading
 
     def is_fed(self, tensor: Tensor, words: Words) -> bool:
         """Whether what writes ``tensor`` reads one of the ``words``."""

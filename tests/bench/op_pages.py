@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import fill
 
-from opsets.declaration import BYTES, CLASSES, SIGNALS, Constant, Data, Scaling, Shift, text_of
+from opsets.declaration import (
+    BYTES,
+    CLASSES,
+    SIGNALS,
+    WHOLE,
+    Constant,
+    Data,
+    Scaling,
+    Shift,
+    text_of,
+)
 from opsets.op import Evidence, Op, condition
 from opsets.qpasses_v1 import OPS
 
@@ -25,6 +35,7 @@ LETTERS: Mapping[str, str] = {
     "Y": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, one of them throughout a node",
     "S": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, each by itself",
     "G": "int16 or uint16, each by itself",
+    "N": f"{', '.join(WHOLE[:-1])} or {WHOLE[-1]}, each by itself",
 }
 """What the letters for types stand for, in the words of the pages."""
 

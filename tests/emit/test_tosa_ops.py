@@ -50,6 +50,11 @@ REFUSED_EDGES = {
         for ends in WIDER
     },
     **{
+        ("IntCast", f"{of}, {kind}"): "TOSA has integers up to 32 bits"
+        for of in ("uint16", "uint32")
+        for kind in ("whole", "ties")
+    },
+    **{
         ("IntMaxPool", f"dilated, {codes}"): "its windows have no gaps"
         for codes in ("in order", "any", "lowest")
     },
@@ -105,9 +110,14 @@ def sums_beyond_31_bits(inputs, attributes):
     return int(inputs["denominators"].max()) * longest >= 1 << 31
 
 
+def has_types_that_tosa_lacks(_inputs, attributes):
+    return attributes["of"] in ("uint16", "uint32")
+
+
 WINDOWED = "IntConv", "IntConvPerChannel", "IntAveragePool", "IntCountedAveragePool"
 WRAPS = "its sums wrap as they are shifted to the left"
 REFUSED_AT_RANDOM = [
+    ("tensor 'x_0' is uint", ["IntCast"], has_types_that_tosa_lacks),
     (WRAPS, OPS, shifts_to_the_left),
     ("its sums of 16-bit integers leave int32", ["IntMatMul"], multiplies_words),
     ("its sums of 16-bit integers leave int32", ["IntConv", "IntGemm"], reads_words),

@@ -349,21 +349,19 @@ def int_rescale(rng, dtype, rounding):
 
 
 def int_cast(rng, dtype, rounding):
-    """All of the small types, both ends of the large ones; scale 1 and scales of fractions."""
+    """All of the small types, both ends of the large ones; scale 1, and what makes ties."""
     found = {}
     for of in WHOLE:
         least, most = type_ends(of)
         near = {each for each in range(-600, 600) if least <= each <= most}
-        far = {least, least + 1, most - 1, most}
-        x = np.array(sorted(near | far), of)
-        for name, count in (("whole", 1), ("thirds", 3)):
-            pair = (1 << 30, 30) if count == 1 else (3 << 28, 28)
-            zero, low, high = output(rng, dtype)
-            first = max(least, (int(low) - int(zero) - 1) // count)
-            last = min(most, -((int(zero) - int(high) - 1) // count))
-            numbers = [np.array(each, np.int32) for each in (first, last, *pair)]
-            case = Case([x, *numbers, zero, low, high], {"of": of, "rounding": rounding})
-            found[f"{of}, {name}"] = case
+        x = np.array(sorted(near | {least, least + 1, most - 1, most}), of)
+        zero, low, high = output(rng, dtype)
+        first, last = int(low) - int(zero) - 1, int(high) - int(zero) + 1
+        whole = [max(first, least), min(last, most), 1 << 30, 30]
+        ties = [max(-600, least), min(600, most), *scale(rng, 600, rounding)]
+        for name, numbers in (("whole", whole), ("ties", ties)):
+            inputs = [x, *(np.array(each, np.int32) for each in numbers), zero, low, high]
+            found[f"{of}, {name}"] = Case(inputs, {"of": of, "rounding": rounding})
     return found
 
 

@@ -102,7 +102,13 @@ def stored_as(array, end):
     whole = np.ascontiguousarray(array).reshape(end.shape)
     if end.unsigned:
         return whole.view(np.int8)
-    return whole.astype(np.int32) if end.element == "i32" else whole
+    return saturated(whole) if end.element == "i32" else whole
+
+
+def saturated(whole):
+    """Integers as int32, whose ends programs take for what lies beyond."""
+    limits = np.iinfo(np.int32)
+    return np.clip(whole, limits.min, limits.max).astype(np.int32)
 
 
 def run_nodes(op, cases, folder, profile=PRO_INT_8K):

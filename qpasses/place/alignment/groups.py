@@ -13,6 +13,7 @@ from qpasses.ir.moving import count_moved, moved, moves, results, tells_places
 from qpasses.ir.patterns import data_inputs, value_of
 from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.stages import CLAMPING
+from qpasses.ir.whole_numbers import casts_whole_numbers
 from qpasses.place.planning import Plan
 from qpasses.place.ties import Ties
 
@@ -23,7 +24,7 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
     So a Pad with minus infinity before a MaxPool, which never leaves the MaxPool, is no range.
     What a Relu or Clip writes always matters: its width decides whether it shares a scale.
     What is joined with others does too: it may be much narrower than they are. So may be what
-    a state is at first.
+    a state is at first. Whole numbers have steps of their own.
     """
     clamped = {y for _, y in chosen.clamps}
     return [
@@ -32,16 +33,18 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         if name in clamped
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
-        or _is_state(tensor)
+        or _has_own_range(tensor)
         or any(reader.op == CARRIED for reader in tensor.outputs)
         or not all(is_moved_by(graph, chosen, reader) for reader in tensor.outputs)
     ]
 
 
-def _is_state(tensor: Tensor) -> bool:
-    """Whether a recurrent node writes it: it computes with what others may only move."""
+def _has_own_range(tensor: Tensor) -> bool:
+    """Whether a recurrent node writes it, which computes with what others may only move, or a
+    cast of whole numbers, whose steps are to be whole.
+    """
     writer = producer(tensor)
-    return writer is not None and writer.op in GATES
+    return writer is not None and (writer.op in GATES or casts_whole_numbers(writer))
 
 
 def is_moved_by(graph: Graph, chosen: Plan, reader: Node) -> bool:
@@ -103,9 +106,9 @@ def align(
     those in ``apart`` do not count: what is read there keeps its range for its other readers.
 
     A group takes the union of what is read of it: of the tensors that something other than a
-    moving node reads, of outputs, of states, and of those in ``wanted``. Another tensor that
-    only moves on needs no more than its destinations keep, so a Relu behind a MaxPool narrows
-    both. A Relu or Clip whose output would use less than three quarters of the shared range
+    moving node reads, of outputs, states and casts of whole numbers, and of those in
+    ``wanted``. Another tensor that only moves on needs no more than its destinations keep, so
+    a Relu behind a MaxPool narrows both. A Relu or Clip whose output would use less than three quarters of the shared range
     gets its own, by a table.
     """
     clamps, kept_apart = list(chosen.clamps), {*apart}
@@ -141,7 +144,7 @@ def _shared_ranges(
             is_moved_by(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
             for reader in tensor.outputs
         )
-        if not moves_on or name in wanted or _is_state(tensor):
+        if not moves_on or name in wanted or _has_own_range(tensor):
             own = ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
     return {name: needed[groups.of(name)] for name in chosen.tensors}

@@ -22,6 +22,7 @@ from qpasses.emit.tflite.litert_ops import (
     window_pools,
 )
 from qpasses.emit.tosa.lowerings import (
+    casts,
     logic,
     movements,
     norms,
@@ -33,6 +34,7 @@ from qpasses.emit.tosa.lowerings import (
 )
 
 LOWERINGS: Mapping[str, Callable[[Any, Any], None]] = {
+    **casts.LOWERINGS,
     **logic.LOWERINGS,
     **movements.LOWERINGS,
     **norms.LOWERINGS,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
+    casts,
     fixed_point_softmax,
     logic,
     movements,
@@ -38,5 +39,6 @@ LOWERINGS: Mapping[str, Lower] = {
     **norms.LOWERINGS,
     **logic.LOWERINGS,
     **movements.LOWERINGS,
+    **casts.LOWERINGS,
     **places.LOWERINGS,
 }

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import helper
 
 from qpasses.emit.layouts import in_order, regrouped, without
 from qpasses.emit.operations import RefusedError, Value
@@ -271,22 +270,6 @@ def space_to_depth(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], value, (0, 2, 3, 1))
 
 
-def cast(to: Lowering, node: Node) -> None:
-    """Integers as int32; true is 1, and whatever is not 0."""
-    dtype = helper.tensor_dtype_to_np_dtype(int(node.attrs["to"]))
-    of, program = np.dtype(node.inputs[0].dtype), to.program
-    if of.kind not in "biu" or dtype not in (of, np.bool_, np.int32, np.int64):
-        raise RefusedError(f"a Cast of {of} to {dtype}")
-    x = to.laid(node.inputs[0])
-    value = x.value if dtype == of else program.cast(x.value, "i32")
-    if dtype != of and of == np.uint8:
-        value = program.elementwise("add", value, program.same_rank(128, value))
-    if dtype == np.bool_ and dtype != of:
-        is_none = program.elementwise("equal", value, program.same_rank(0, value))
-        value = program.add("logical_not", [is_none], value.shape, "i1")
-    to.write(node.outputs[0], value, x.order)
-
-
 def reduce_extreme(to: Lowering, node: Node) -> None:
     """``reduce_max`` or ``reduce_min`` along each axis."""
     shape, axes = to.shape(node.inputs[0]), _axes(to, node)
@@ -318,7 +301,6 @@ def _reduce(to: Lowering, node: Node, op: str, axes: Sequence[int]) -> None:
 
 
 LOWERINGS = {
-    "Cast": cast,
     "Clip": clip,
     "Concat": concat,
     "DepthToSpace": depth_to_space,
