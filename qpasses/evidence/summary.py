@@ -155,8 +155,11 @@ def unproved(
 
 
 def float_islands(graph: Graph) -> list[Node]:
-    """Float nodes whose results are quantized again: float before or between integers."""
-    waiting = [node for node in graph.nodes if node.op == "QuantizeLinear"]
+    """Float nodes whose results are quantized again, or told in whole numbers that are stored:
+    float before or between integers.
+    """
+    storing = [node for node in graph.nodes if node.op in ("IntCast", "QuantizeLinear")]
+    waiting = [node for node in storing if kind(node) is not Kind.FLOAT]
     seen = {id(node) for node in waiting}
     islands = []
     while waiting:

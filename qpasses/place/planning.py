@@ -26,7 +26,7 @@ from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_s
 from qpasses.ir.recurrent_nodes import GATES, states_of
 from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import CLAMPING
+from qpasses.ir.stages import CLAMPING, COMPARING, LOCATING
 from qpasses.ir.whole_numbers import casts_whole_numbers, sizes_among
 from qpasses.lowering import INTEGERIZE, QUANTIZABLE
 from qpasses.lowering.lstm_kernels import recurrent_objection
@@ -392,12 +392,33 @@ def _add_tensors(draft: _Draft, active: set[str]) -> None:
     for node in draft.moving:  # of what varies, or a constant of which a size does
         first, *_ = data_inputs(node) or node.outputs
         result.integer.update({id(node)} if reach.of(first.name) in active else ())
-    for node in draft.casts:
-        result.integer.update({id(node)} if reach.of(node.outputs[0].name) in active else ())
+    casts = [node for node in draft.casts if reach.of(node.outputs[0].name) in active]
+    result.integer.update(map(id, casts))
     for tensor in _float_variables(draft.graph):
         if reach.of(tensor.name) in active and tensor.name not in draft.inner:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = draft.context.fresh(f"{tensor.name}_quantized")
+    result.integer.update(id(node) for node in _asked(casts) if _reads_stored(node, result))
+
+
+def _asked(casts: Sequence[Node]) -> list[Node]:
+    """What asks floats for the whole numbers that ``casts`` read, by way of others."""
+    waiting, found, seen = [each.inputs[0] for each in casts], list[Node](), set[int]()
+    while waiting:
+        node = producer(waiting.pop())
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.op in COMPARING | LOCATING:
+            found.append(node)
+        elif not any(map(is_float, node.inputs)):
+            waiting += node.inputs
+    return found
+
+
+def _reads_stored(node: Node, chosen: Plan) -> bool:
+    """Whether it compares, or finds places among, nothing but what is stored and constants."""
+    return all(each.name in chosen.tensors or not varies(each) for each in node.inputs)
 
 
 def _tie_states(chosen: Plan, graph: Graph, settings: Settings) -> None:

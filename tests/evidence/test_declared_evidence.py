@@ -64,7 +64,8 @@ def node_of(op, case):
     around = {
         each.name: each.dtype.name
         for each in [*inputs, *outputs]
-        if each.name in (*op.data, *op.outputs) and each.dtype not in (bool, np.int32)
+        if each.name in op.outputs
+        or (each.name in op.data and op.inputs[each.name].holds_codes)
     }
     entry = NodeRecord(["node"], {name: [1.0] for name in around if name in SCALED})
     entry.scales |= {"w": [1.0]} if "w" in tensors else {}

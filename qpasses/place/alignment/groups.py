@@ -108,8 +108,8 @@ def align(
     A group takes the union of what is read of it: of the tensors that something other than a
     moving node reads, of outputs, states and casts of whole numbers, and of those in
     ``wanted``. Another tensor that only moves on needs no more than its destinations keep, so
-    a Relu behind a MaxPool narrows both. A Relu or Clip whose output would use less than three quarters of the shared range
-    gets its own, by a table.
+    a Relu behind a MaxPool narrows both. A Relu or Clip whose output would use less than three
+    quarters of the shared range gets its own, by a table.
     """
     clamps, kept_apart = list(chosen.clamps), {*apart}
     ties = [pair for pair in chosen.ties if pair not in kept_apart]
