@@ -52,6 +52,13 @@ class Builder:
         self.shapes[name] = shape
         return name
 
+    def whole_input(self, shape: Shape, kind: int) -> str:
+        """A new input of conditions or whole numbers."""
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(name)
+        self.others[name] = kind, shape
+        return name
+
     def fixed(self, values: ArrayLike, dtype: Any = np.int64) -> str:
         """A new constant."""
         self._count += 1
@@ -96,8 +103,9 @@ class Builder:
 
     def _inferred(self, node: onnx.NodeProto) -> list[tuple[int, Shape]] | None:
         given = {name for name in node.input if name}
+        known = self._known()
         values = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shapes[name])
+            helper.make_tensor_value_info(name, *known[name])
             for name in sorted(given - self.constants.keys())
         ]
         ends = [onnx.ValueInfoProto(name=name) for name in node.output]
@@ -116,6 +124,11 @@ class Builder:
             return None
         return [(e.elem_type, tuple(d.dim_value for d in e.shape.dim)) for e in found]
 
+    def _known(self) -> dict[str, tuple[int, Shape]]:
+        """By tensor, its type and shape."""
+        floats = {name: (int(TensorProto.FLOAT), each) for name, each in self.shapes.items()}
+        return floats | self.others
+
     def _initializers(self, names: set[str]) -> list[TensorProto]:
         used = {name: value for name, value in self.constants.items() if name in names}
         return [numpy_helper.from_array(value, name) for name, value in used.items()]
@@ -130,18 +143,18 @@ class Builder:
         Free sizes of one name are one size, which onnxruntime relies on.
         """
         free = self.chance(0.3)
+        found = self._known()
         given = [
             helper.make_tensor_value_info(
-                name, TensorProto.FLOAT, [f"N{shape[0]}" if free else shape[0], *shape[1:]]
+                name, kind, [f"N{shape[0]}" if free else shape[0], *shape[1:]]
             )
             for name in self.inputs
-            for shape in [self.shapes[name]]
+            for kind, shape in [found[name]]
         ]
-        found = {n: (TensorProto.FLOAT, shape) for n, shape in self.shapes.items()}
         ends = [
             helper.make_tensor_value_info(name, kind, [None] * len(shape))
             for name in outputs
-            for kind, shape in [(found | self.others)[name]]
+            for kind, shape in [found[name]]
         ]
         used = {name for node in self.nodes for name in node.input}
         graph = helper.make_graph(self.nodes, "g", given, ends, self._initializers(used))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import helper
 
 from calibration import Session
 from opsets.errors import QPassesError, UsageError
@@ -164,6 +165,16 @@ def _shape(b: Builder) -> Shape:
     return (b.whole(1, 3), *(b.whole(1, 6) for _ in range(rank - 1)))
 
 
+def _whole(b: Builder, kind: int, shape: Shape, reach: int) -> NDArray[Any]:
+    """Whole numbers of a type: of a byte any, of others some thousands at most."""
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    if dtype.kind == "b":
+        return b.rng.random(shape) < 0.5
+    ends = np.iinfo(dtype)
+    low = max(ends.min, -reach) if b.chance(0.3) else 0
+    return b.rng.integers(low, min(ends.max, reach), shape, endpoint=True).astype(dtype)
+
+
 def _feeds(b: Builder) -> list[Arrays]:
     """Samples around zero, on one side of it, on a grid of powers of two, or extreme."""
     ways = {name: (b.rng.random(), b.rng.normal(0, 2)) for name in b.inputs}
@@ -171,6 +182,9 @@ def _feeds(b: Builder) -> list[Arrays]:
     for _ in range(SAMPLES):
         feed: Arrays = {}
         for name, (kind, offset) in ways.items():
+            if name in b.others:
+                feed[name] = _whole(b, *b.others[name], reach=1 + int(abs(offset) ** 6))
+                continue
             values: NDArray[Any] = b.rng.standard_normal(b.shapes[name])
             if kind < 0.2:
                 values = np.rint(values * 8) / 8

@@ -32,7 +32,7 @@ def is_integer(node: onnx.NodeProto, values: Mapping[str, NDArray[Any]]) -> bool
         return True
     found = [values[name] for name in node.input if name in values]
     stored = any(value.dtype in STORED for value in found)
-    return stored and node.op_type not in QUANTIZING
+    return stored and node.op_type not in {*QUANTIZING, "Cast"}
 
 
 def split(model: onnx.ModelProto, values: Mapping[str, NDArray[Any]]) -> tuple[list[str], ...]:

@@ -230,7 +230,7 @@ def _stretched(feeds: Sequence[Arrays], rng: np.random.Generator) -> list[Arrays
         if value.dtype == np.float32:
             opposite[name], far[name] = -value, value * np.float32(FAR)
         else:
-            opposite[name], far[name] = ~value, value ^ 1
+            opposite[name], far[name] = ~value, value ^ value.dtype.type(1)
         other[name] = noise.astype(np.int64).astype(value.dtype)
     return [first, opposite, far, other]
 

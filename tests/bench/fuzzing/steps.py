@@ -5,6 +5,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from tests.bench.fuzzing.builder import Builder, Shape
 
@@ -362,6 +363,29 @@ def recurrent(b: Builder, x: str) -> object:
     return b.add(op, inputs, outputs, hidden_size=hidden, direction=direction, **how)
 
 
+WHOLE = (TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
+
+
+def whole_numbers(b: Builder, x: str) -> object:
+    """Conditions, places and whole numbers as floats, beside a tensor."""
+    shape, kind = b.shapes[x], b.whole(0, 3)
+    if kind == 0:
+        asks = b.one_of(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+        made = b.add(asks, [x, b.fixed(b.rng.normal(), np.float32)])
+    elif kind == 1:
+        made = b.add("ArgMax", [x], axis=b.whole(0, len(shape) - 1), keepdims=1)
+    else:
+        sizes = tuple(1 if b.chance(0.4) else size for size in shape)
+        given = b.whole_input(sizes, b.one_of(WHOLE))
+        made = b.add("Cast", [given], to=TensorProto.FLOAT)
+    if kind < 2 and not (made and b.add("Cast", b.nodes[-1].output[:1], to=TensorProto.FLOAT)):
+        return None
+    if not made or b.chance(0.2):
+        return made
+    others = [b.nodes[-1].output[0], x]
+    return b.add(b.one_of(["Add", "Mul", "Sub"]), others[:: b.one_of([1, -1])])
+
+
 STEPS: Sequence[tuple[Step, int]] = (
     *((conv, 6), (gemm, 3), (matmul, 3), (pair, 5), (unary, 3), (prelu, 1), (relu, 2)),
     *((clip, 2), (normalize, 2), (pool, 3), (reduce, 2), (reshape, 2), (slices, 3)),
@@ -371,6 +395,6 @@ STEPS: Sequence[tuple[Step, int]] = (
 
 MORE_STEPS: Sequence[tuple[Step, int]] = (
     *STEPS,
-    *((quotient, 1), (attend, 1), (beside, 1), (recurrent, 3)),
+    *((quotient, 1), (attend, 1), (beside, 1), (recurrent, 3), (whole_numbers, 3)),
 )
 """Of float graphs."""
