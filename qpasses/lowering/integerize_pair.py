@@ -43,6 +43,9 @@ class IntegerizePair(Pass):
             return NOT_MINE  # all in float
         if node.op == "Mul" and not context.target.fast_kernels:
             return NOT_MINE  # IntegerizeMul
+        if not context.target.tables:
+            target = context.target.name
+            return Declined(f"{node.op} needs a table: target {target!r} has none")
         if reason := pair_objection(node):
             return Declined(reason)
         a, b = stored

@@ -348,6 +348,21 @@ def test_a_target_without_tables_has_none_in_its_graph():
     assert qpasses.verify(result.model, made, pictures(2)).verdict == result.verdict
 
 
+def test_a_pair_that_needs_a_table_stays_in_float_between_integers():
+    """A fuzz found a table of pairs there, for Max stands between what is stored."""
+    made = model(
+        """g (float[N, 1, 8, 8] x) => (float[] y) {
+            r = Conv (x, w1) s = LeakyRelu (r) m = Max (s, r) y = Conv (m, w2)
+        }""",
+        **{"w1": WEIGHTS["w1"], "w2": np.ones((2, 4, 1, 1), np.float32)},
+    )
+    result = qpasses.quantize(made, pictures(4), target=plain("ivit"))
+    assert "LutPair" not in {each.op for each in result.evidence}
+    (left,) = result.report["summary"]["float_nodes"]
+    assert left["reason"] == "Max needs a table: target 'ivit-plain' has none"
+    assert qpasses.verify(result.model, made, pictures(2)).verdict == result.verdict
+
+
 # The checker's own rules of multipliers, and thresholds
 
 
