@@ -48,10 +48,11 @@ struct LstmNumbers : AllGates {
                 number(ends.low), number(ends.high), states.wide()};
     }
 
-    /* Whether the loop for whole rows does. */
-    bool is_upward() const {
-        return !sees && !saturates && !states.are_long() &&
-               both(states.scales().way(), both(cells_way(), shown.way())) == UPWARD;
+    /* How the loop for whole rows finds levels; IN_LONG where there is none. */
+    Way way() const {
+        if (sees || saturates || states.are_long())
+            return IN_LONG;
+        return both(states.scales().way(), both(cells_way(), shown.way()));
     }
 
     Way cells_way() const { return both(old_part.way(), new_part.way()); }
@@ -67,7 +68,8 @@ class LstmChunk : public Chunk {
     LstmChunk(const LstmNumbers &by, int64_t rows, const FirstState &h, const FirstState &c,
               void *y_h, void *y_c)
         : Chunk(by, rows, LINES + rows), by_(by), h_(h), c_(c), y_h_(y_h), y_c_(y_c),
-          row_(by.row()), nothing_(by.saturates ? 4 * wide : 0) {
+          row_(by.row()), nothing_(by.saturates ? 4 * wide : 0),
+          way_(by.way()), gates_(way_ == IN_LONG ? 0 : 4 * rows * wide) {
         std::fill_n(line(ZERO), wide, row_.zero);
     }
 
@@ -78,13 +80,11 @@ class LstmChunk : public Chunk {
 
     void step(const int32_t *more, const std::vector<int64_t> &rows) override {
         multiply(0, 4);
-        const bool is_upward = by_.is_upward();
+        if (way_ != IN_LONG)
+            return loops.lstm_rows[way_](row_, sums.shorts.data(), more, gates_.data(), cells(0),
+                                         codes(0), rows.data(), static_cast<int64_t>(rows.size()));
         for (int64_t row : rows)
-            if (is_upward)
-                loops.lstm_row(row_, sums.shorts.data() + 4 * row * wide, more + 4 * row * wide,
-                               line(OPENED), cells(row), codes(row));
-            else
-                of_any(row, more + 4 * row * wide);
+            of_any(row, more + 4 * row * wide);
     }
 
     void end(int64_t row, int64_t sequence) override {
@@ -101,6 +101,8 @@ class LstmChunk : public Chunk {
     void *y_h_, *y_c_;
     LstmRow row_;
     std::vector<int32_t> nothing_;
+    Way way_;
+    std::vector<int32_t> gates_; /* of all rows */
 
     int32_t *cells(int64_t row) { return line(LINES + row); }
 

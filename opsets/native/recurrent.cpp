@@ -132,7 +132,9 @@ Scales::Scales(const Requantization &how, const std::vector<int64_t> &multiplier
         rights_.push_back(static_cast<int32_t>(!is_twice_ ? s : s > 31 ? s - 31 : 0));
     }
     if (is_small)
-        way_ = last_ == Rounding::HALF_AWAY ? IN_DOUBLE : UPWARD;
+        way_ = last_ == Rounding::HALF_AWAY ? IN_DOUBLE
+               : last_ == Rounding::HALF_UP ? UPWARD
+                                            : NEAREST;
 }
 
 bool Scales::any() const {
@@ -432,16 +434,23 @@ Chunk::Chunk(const AllGates &by, int64_t rows, int64_t lines)
 void Chunk::keep(int64_t row) {
     const LeftCodes &left = states.left();
     left.store(codes(row), left_.data() + row * left.bytes());
+    kept(left_.data(), left.plane());
+}
+
+void Chunk::kept(const uint8_t *rows, int64_t step) {
+    multiplied_ = rows;
+    step_ = step;
 }
 
 void Chunk::multiply(int64_t column, int64_t gates) {
-    states.add(left_.data(), states.left().plane(), rows_, column, gates, sums);
+    states.add(multiplied_, step_, rows_, column, gates, sums);
 }
 
 void run_steps(const Context &context, const AllGates &by, const Sequences &all, Type type,
                int64_t zero, void *y, Call<int64_t, std::unique_ptr<Chunk> &> make) {
     const int64_t chunks = (all.batch + TALLEST - 1) / TALLEST;
     const std::vector<int32_t> none(by.states.wide(), static_cast<int32_t>(zero));
+    const bool are_dense = by.states.wide() == all.units; /* rows in memory, as in y */
     context.parallel(chunks, [&](size_t part) {
         const int64_t first = static_cast<int64_t>(part) * TALLEST;
         const int64_t count = std::min(TALLEST, all.batch - first);
@@ -460,11 +469,18 @@ void run_steps(const Context &context, const AllGates &by, const Sequences &all,
                     live.push_back(r);
             if (!live.empty())
                 chunk->step(gates.of(step), live);
-            for (int64_t r = 0; r < count; r++)
-                store_codes(all.has(step, first + r) ? chunk->codes(r) : none.data(), all.units,
-                            type, y, (step * all.batch + first + r) * all.units);
-            for (int64_t r : live)
-                chunk->keep(r);
+            const int64_t at = (step * all.batch + first) * all.units;
+            if (are_dense && static_cast<int64_t>(live.size()) == count)
+                store_codes(chunk->codes(0), count * all.units, type, y, at);
+            else
+                for (int64_t r = 0; r < count; r++)
+                    store_codes(all.has(step, first + r) ? chunk->codes(r) : none.data(),
+                                all.units, type, y, at + r * all.units);
+            if (by.states.left().are_rows())
+                chunk->kept(static_cast<const uint8_t *>(y) + at, all.units);
+            else
+                for (int64_t r : live)
+                    chunk->keep(r);
         }
         for (int64_t r = 0; r < count; r++)
             chunk->end(r, first + r);

@@ -33,8 +33,8 @@ struct Scaling {
 };
 
 /* How levels are found where double holds all products, and int32 the sum of some levels: halves
-   go up, or away from zero too. Else in int64, one after another. */
-enum Way { IN_DOUBLE, UPWARD, WAYS, IN_LONG = WAYS };
+   go up, to even, or away from zero too. Else in int64, one after another. */
+enum Way { IN_DOUBLE, UPWARD, NEAREST, WAYS, IN_LONG = WAYS };
 
 /* A table by 16 bits: its middle is the entry of nothing; ``lift`` is what entries lack. */
 struct TableView {
@@ -92,9 +92,12 @@ struct RecurrentLoops {
                          int64_t count, int32_t *found);
     Two two[WAYS + 1];
 
-    /* A step of an LSTM, all of it UPWARD. */
-    void (*lstm_row)(const LstmRow &, const int32_t *sums, const int32_t *more, int32_t *gates,
-                     int32_t *cells, int32_t *codes);
+    /* A step of an LSTM, all of it in one way but IN_LONG, of so many ``rows`` among those in
+       memory. */
+    using Rows = void (*)(const LstmRow &, const int32_t *sums, const int32_t *more,
+                          int32_t *gates, int32_t *cells, int32_t *codes, const int64_t *rows,
+                          int64_t count);
+    Rows lstm_rows[WAYS];
 
     /* Entries of 16 bits and ``lift``; ``middle``: that of nothing. */
     void (*look_up)(const int16_t *middle, int32_t lift, const int32_t *places, int64_t count,
@@ -334,6 +337,9 @@ class Chunk {
     /* Codes of a row for products with the weights of the state. */
     void keep(int64_t row);
 
+    /* Those of all rows, ``step`` bytes apart: what ``keep`` makes of them. */
+    void kept(const uint8_t *rows, int64_t step);
+
     int32_t *codes(int64_t row) { return numbers_.data() + row * wide; }
 
   protected:
@@ -351,6 +357,8 @@ class Chunk {
   private:
     std::vector<int32_t> numbers_; /* codes, then lines */
     std::vector<uint8_t> left_;
+    const uint8_t *multiplied_ = nullptr;
+    int64_t step_ = 0;
 };
 
 /* All steps of all sequences, on the session's threads. ``y``: codes of a type, ``zero`` where a

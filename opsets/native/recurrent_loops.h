@@ -25,6 +25,19 @@ struct Upward {
     }
 };
 
+/* The same where halves go to even: beside 1.5 * 2**52 double holds whole numbers, its low bits
+   are the level. */
+struct Nearest {
+    using Number = int32_t;
+
+    static int32_t level(int32_t value, const Scaling &by, int64_t k) {
+        const double found = value * by.factor[k] + 6755399441055744.0;
+        int64_t bits;
+        __builtin_memcpy(&bits, &found, sizeof bits);
+        return static_cast<int32_t>(bits);
+    }
+};
+
 /* All levels, in one rounding or two. */
 struct InLong {
     using Number = int64_t;
@@ -104,37 +117,46 @@ void two_products(const Scaling &scaling, const Scaling &another, const int32_t 
 }
 
 /* What a step of an LSTM without peepholes makes of sums: each loop's blocks do not wait for each
-   other. ``gates``: memory for the gates i, o, f, g. */
-void lstm_row(const LstmRow &given, const int32_t *sums, const int32_t *more, int32_t *gates,
-              int32_t *cells, int32_t *codes) {
-    const int64_t wide = given.wide;
+   other, nor do its rows. ``gates``: memory for the gates i, o, f, g of all rows. */
+template <typename By>
+void lstm_rows(const LstmRow &given, const int32_t *sums, const int32_t *more, int32_t *gates,
+               int32_t *cells, int32_t *codes, const int64_t *rows, int64_t count) {
+    const int64_t wide = given.wide, all = 4 * wide;
     const int32_t c_low = given.c_low, c_high = given.c_high; /* which no write can change */
     const int32_t zero = given.zero, low = given.low, high = given.high;
     int32_t found[COLUMNS];
-    for (int64_t first = 0; first < 4 * wide; first += COLUMNS) {
-        const TableView &table = first < 3 * wide ? given.f_table : given.g_table;
-        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++)
-            found[n] = within<int32_t>(Upward::level(sums[k], given.gates, k) + more[k],
-                                                   -0x8000, 0x7fff);
-        look_up(table.middle, table.lift, found, COLUMNS, gates + first);
-    }
-    const int32_t *i = gates, *f = gates + 2 * wide, *g = gates + 3 * wide;
-    for (int64_t first = 0; first < wide; first += COLUMNS) {
-        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
-            const auto old = Upward::level(product(f[k], cells[k]), given.old_part, 0);
-            const auto fresh = Upward::level(product(i[k], g[k]), given.new_part, 0);
-            found[n] = within<int32_t>(old + fresh, c_low, c_high);
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t first = 0; first < all; first += COLUMNS) {
+            const TableView &table = first < 3 * wide ? given.f_table : given.g_table;
+            const int32_t *own = sums + rows[r] * all, *others = more + rows[r] * all;
+            for (int64_t n = 0, k = first; n < COLUMNS; n++, k++)
+                found[n] = within<int32_t>(By::level(own[k], given.gates, k) + others[k],
+                                           -0x8000, 0x7fff);
+            look_up(table.middle, table.lift, found, COLUMNS, gates + rows[r] * all + first);
         }
-        __builtin_memcpy(cells + first, found, sizeof found);
-        look_up(given.h_table.middle, given.h_table.lift, found, COLUMNS, codes + first);
-    }
-    const int32_t *o = gates + wide;
-    for (int64_t first = 0; first < wide; first += COLUMNS) {
-        for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
-            const auto level = Upward::level(product(o[k], codes[k]), given.shown, 0);
-            found[n] = within<int32_t>(level + zero, low, high);
+    for (int64_t r = 0; r < count; r++) {
+        const int32_t *i = gates + rows[r] * all, *f = i + 2 * wide, *g = i + 3 * wide;
+        int32_t *old_cells = cells + rows[r] * wide, *squashed = codes + rows[r] * wide;
+        for (int64_t first = 0; first < wide; first += COLUMNS) {
+            for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
+                const auto old = By::level(product(f[k], old_cells[k]), given.old_part, 0);
+                const auto fresh = By::level(product(i[k], g[k]), given.new_part, 0);
+                found[n] = within<int32_t>(old + fresh, c_low, c_high);
+            }
+            __builtin_memcpy(old_cells + first, found, sizeof found);
+            look_up(given.h_table.middle, given.h_table.lift, found, COLUMNS, squashed + first);
         }
-        __builtin_memcpy(codes + first, found, sizeof found);
+    }
+    for (int64_t r = 0; r < count; r++) {
+        const int32_t *o = gates + rows[r] * all + wide;
+        int32_t *squashed = codes + rows[r] * wide;
+        for (int64_t first = 0; first < wide; first += COLUMNS) {
+            for (int64_t n = 0, k = first; n < COLUMNS; n++, k++) {
+                const auto level = By::level(product(o[k], squashed[k]), given.shown, 0);
+                found[n] = within<int32_t>(level + zero, low, high);
+            }
+            __builtin_memcpy(squashed + first, found, sizeof found);
+        }
     }
 }
 
@@ -217,11 +239,14 @@ void products(const Products &of) {
 }
 
 const RecurrentLoops LOOPS_OF_SET = {
-    {places<InDouble>, places<Upward>, plain::places<plain::InLong>},
-    {places_seen<InDouble>, places_seen<InDouble>, plain::places_seen<plain::InLong>},
-    {one_product<InDouble>, one_product<InDouble>, plain::one_product<plain::InLong>},
-    {two_products<InDouble>, two_products<InDouble>, plain::two_products<plain::InLong>},
-    lstm_row,
+    {places<InDouble>, places<Upward>, places<Nearest>, plain::places<plain::InLong>},
+    {places_seen<InDouble>, places_seen<Upward>, places_seen<Nearest>,
+     plain::places_seen<plain::InLong>},
+    {one_product<InDouble>, one_product<Upward>, one_product<Nearest>,
+     plain::one_product<plain::InLong>},
+    {two_products<InDouble>, two_products<Upward>, two_products<Nearest>,
+     plain::two_products<plain::InLong>},
+    {lstm_rows<InDouble>, lstm_rows<Upward>, lstm_rows<Nearest>},
     look_up,
     narrowed<uint8_t>,
     narrowed<int16_t>,
