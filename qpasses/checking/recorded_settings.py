@@ -9,16 +9,17 @@ from opsets.errors import VerificationError
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target, target_names
 from qpasses.checking.meaning import is_integer, is_standard
-from qpasses.ir.graph import Graph
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Graph, Node, Tensor
 from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import RECURRENT
+from qpasses.ir.stages import RECURRENT, TABULATED
 
 
 def unlike_settings(graph: Graph, record: Record, settings: Settings) -> list[str]:
     """Stored tensors that the recorded settings would not give."""
     wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
-    inner, problems = _inner_words(graph), []
+    inner, problems = _inner_words(graph, record), []
     if record.kept and (settings.activation_bits != 8 or settings.narrow_range):
         problems.append(
             "the recorded settings have other codes than a model that keeps its own"
@@ -59,22 +60,53 @@ def unlike_settings(graph: Graph, record: Record, settings: Settings) -> list[st
     return problems
 
 
-def _inner_words(graph: Graph) -> set[str]:
+def _inner_words(graph: Graph, record: Record) -> set[str]:
     """Tensors that may have 16 bits whatever is asked for: what recurrent nodes read and give,
-    whole numbers that 8 bits do not tell apart, and what nodes move to these or from them.
+    and what nodes move to them or from them; what is made of whole numbers, what sines read
+    and give, and what is computed with these, as far as sums, products, quotients and
+    functions reach.
     """
-    free = RECURRENT | {"IntCast"}
-    if not any(node.op in free for node in graph.nodes):
-        return set()
-    able = [
+    moving = [
         node
         for node in graph.nodes
-        if node.op in free
-        or is_standard(node)
-        or (is_integer(node) and OPS[node.op].scaling is Scaling.MOVED)
+        if is_standard(node) or (is_integer(node) and OPS[node.op].scaling is Scaling.MOVED)
     ]
-    ends = [tensor for node in able for tensor in (*node.inputs, *node.outputs)]
-    return {tensor.name for tensor in (*graph.inputs, *ends)}
+    nets = [node for node in graph.nodes if node.op in RECURRENT]
+    found = (
+        {tensor.name for node in (*nets, *moving) for tensor in _ends(node)} if nets else set()
+    )
+    starts = [n for n in graph.nodes if n.op == "IntCast" or _is_periodic(n, record)]
+    passing = [n for n in graph.nodes if n.op in _PASSING] + moving if starts else []
+    around: dict[str, list[Node]] = {}
+    for node in passing:
+        for tensor in _ends(node):
+            around.setdefault(tensor.name, []).append(node)
+    waiting = starts
+    while waiting:
+        for tensor in _ends(waiting.pop()):
+            if tensor.name not in found:
+                found.add(tensor.name)
+                waiting += around.get(tensor.name, [])
+    return found | {tensor.name for tensor in graph.inputs if nets}
+
+
+_PASSING = TABULATED | {
+    *("IntAdd", "IntDiv", "IntMul", "IntReduce", "IntRescale", "IntRescaledAdd"),
+    *("IntRescaledSub", "IntSub"),
+}
+"""Ops that have 16 bits at some end where what stands beside them has."""
+
+
+def _ends(node: Node) -> list[Tensor]:
+    return [*node.inputs, *node.outputs]
+
+
+def _is_periodic(node: Node, record: Record) -> bool:
+    """Whether it looks up a function of 16 bits that repeats itself."""
+    if node.op not in TABULATED or node.name not in record.nodes:
+        return False
+    ops = Function.from_text(record.nodes[node.name].function).ops
+    return not {"Cos", "Sin", "Tan"}.isdisjoint(ops)
 
 
 def _unlike_channels(

@@ -17,6 +17,7 @@ from calibration.inputs import tensors
 from calibration.silent import ort
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.native import library
+from opsets.op import DOMAIN
 from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.known import Known
 from qpasses.checking.recorded_settings import unlike_settings
@@ -34,7 +35,7 @@ from qpasses.evidence.kernel_probe import probe_kernels, probe_saturation, satur
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove import prove
 from qpasses.ir.edges import Edges, dequantize
-from qpasses.ir.graph import Graph
+from qpasses.ir.graph import Graph, Node, producer
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Advance, Progress
 from qpasses.ir.record import Record
@@ -407,13 +408,25 @@ def _real(feed: Arrays, record: Record) -> Arrays:
     return {**feed, **{n: dequantize(given[n], record.tensors[n]) for n in stored}}
 
 
+def _stores_anew(node: Node, record: Record) -> bool:
+    """Whether it computes nothing: its record names itself."""
+    entry = record.nodes.get(node.name)
+    return entry is not None and list(entry.source) == [node.name]
+
+
 def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[str, int]:
     """By tensor, how far it may be from float arithmetic: a tie, and what is proved.
 
-    Anything where the function of a table is not defined for some codes, and of a recurrent
-    net over many steps, whose bound is that of one step.
+    What is moved may be so far as it was when it was stored anew for that. Anything where the
+    function of a table is not defined for some codes, and of a recurrent net over many steps,
+    whose bound is that of one step.
     """
     farthest = {each.name: each.reference_max_lsb for each in evidence}
+    for node in read.graph.nodes:
+        if node.domain != DOMAIN:
+            writers = [each for each in map(producer, node.inputs) if each is not None]
+            anew = [each.name for each in writers if _stores_anew(each, read.record)]
+            farthest[node.name] = max((farthest.get(name, 0) for name in anew), default=0)
     undefined = {name for name, entry in read.record.nodes.items() if entry.undefined}
     return {
         tensor.name: 65535

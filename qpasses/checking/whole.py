@@ -28,18 +28,19 @@ def unplaced(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:
 
 
 def unwanted(
-    claims: Mapping[str, list[Node]], wanted_in_float: Container[str]
+    pair: Pair, claims: Mapping[str, list[Node]], wanted_in_float: Container[str]
 ) -> Iterator[str]:
     """Float nodes that are computed on integers though the user wanted them in float."""
     for name, nodes in claims.items():
         for node in nodes if name in wanted_in_float else ():
-            if is_integer(node) or is_stored(node):
+            if is_integer(node) or is_stored(pair, node):
                 yield f"node {node.name!r} computes {name!r} on integers, which is excluded"
 
 
-def is_stored(node: Node) -> bool:
-    """Whether a standard node writes codes."""
-    return node.outputs[0].dtype in ("uint8", "int8")
+def is_stored(pair: Pair, node: Node) -> bool:
+    """Whether a standard node writes codes, not bytes of the model's own."""
+    meaning = pair.meanings.get(node.outputs[0].name)
+    return meaning is not None and meaning.stored is not None
 
 
 def misshapen(pair: Pair) -> Iterator[str]:

@@ -175,10 +175,14 @@ def float_islands(graph: Graph) -> list[Node]:
 
 
 def _reads_an_edge(node: Node) -> bool:
-    """Whether it says an input of float64 in float32: an edge, as what quantizes it is."""
-    if node.op != "Cast" or node.inputs[0].dtype != np.float64:
+    """Whether it says an input of float64 in float32, or asks something of inputs: an edge, as
+    what quantizes these is.
+    """
+    told = node.op in COMPARING | LOCATING
+    if not told and (node.op != "Cast" or node.inputs[0].dtype != np.float64):
         return False
-    return producer(node.inputs[0]) is None and constant(node.inputs[0]) is None
+    varying = [tensor for tensor in node.inputs if constant(tensor) is None]
+    return bool(varying) and all(producer(tensor) is None for tensor in varying)
 
 
 def _share(part: float, whole: float) -> float:

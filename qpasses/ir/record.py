@@ -292,9 +292,9 @@ class NodeRecord:
     def real_scales(self) -> RealScales:
         """x * w / (y * cells) per channel, exact; of two tensors a * b in place of x * w.
 
-        Times ``factor``, if there is one.
+        Times ``factor``, if there is one. The scale of whole numbers is 1.
         """
-        x, y = self.scales.get("x") or self.scales["a"], self.scales["y"]
+        x, y = self.scales.get("x") or self.scales.get("a", [1.0]), self.scales["y"]
         others: Sequence[float | Fraction]
         others = self.scales.get("w") or self.scales.get("b", [1.0])
         if len(x) > 1 or len(y) > 1:

@@ -33,7 +33,8 @@ class IntegerizeCast(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntCast between the whole numbers and the stored tensor."""
         found = stored_output(graph, node, context.settings, SIGNALS)
-        if found is None or not casts_whole_numbers(node):
+        is_left = node.name in context.record.declined  # a size
+        if found is None or is_left or not casts_whole_numbers(node):
             return NOT_MINE
         y, clamps = found
         if clamps:

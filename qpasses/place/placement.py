@@ -14,6 +14,7 @@ from qpasses.ir.graph import (
     Node,
     Tensor,
     constant,
+    dequantized,
     is_graph_output,
     new_tensor,
     producer,
@@ -38,9 +39,13 @@ from qpasses.place.stored_weights import (
     quantize_weights,
     stored_in_bytes,
 )
-from qpasses.place.tensor_parameters import activation_parameters, word_parameters
-from qpasses.place.whole_ranges import close_numbers
-from qpasses.place.words import NO_WORDS, Words, narrowed_edges, widened_edges
+from qpasses.place.tensor_parameters import (
+    activation_parameters,
+    constant_words,
+    word_parameters,
+)
+from qpasses.place.whole_ranges import close_codes
+from qpasses.place.words import NO_WORDS, PAIRS, Words, narrowed_edges, widened_edges
 
 
 def place(
@@ -67,7 +72,7 @@ def place(
         given.keys(),
         parameters,
         lambda name: word_parameters(ranges[name], settings),
-        close_numbers(graph, chosen, ranges, given, settings),
+        close_codes(graph, chosen, ranges, given, settings),
     )
     narrow = {name: meaning for name, meaning in parameters.items() if name in words}
     parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}
@@ -206,12 +211,16 @@ def _quantize_activation(
 
 
 def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
-    """Constant operands are stored like activations, each at its own scale."""
+    """Constant operands are stored like activations, each at its own scale.
+
+    Beside words they have 16 bits too, where a node of two tensors takes these.
+    """
+    beside_words = node.op in PAIRS and any(map(_is_word, node.inputs))
     for index, tensor in enumerate(node.inputs):
         values = constant(tensor)
         if node.op not in (*PAIRING, "MatMul") or values is None:
             continue
-        parameters, stored = _operand(tensor, values, context)
+        parameters, stored = _operand(tensor, values, context, beside_words)
         name = f"{node.name}.operand_{index}"
         node.inputs[index] = dequantized_constant(
             context,
@@ -233,8 +242,14 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
             )
 
 
+def _is_word(tensor: Tensor) -> bool:
+    """Whether what is read is stored in 16 bits."""
+    view = dequantized(tensor)
+    return view is not None and view.zero_point.dtype == np.int16
+
+
 def _operand(
-    tensor: Tensor, values: NDArray[Any], context: Context
+    tensor: Tensor, values: NDArray[Any], context: Context, beside_words: bool
 ) -> tuple[Quantization, NDArray[Any]]:
     """How a constant is stored, and its integers: as the model has it, or by its extremes."""
     codes, dtype = context.given.codes_of(tensor), context.settings.activation_type
@@ -247,4 +262,6 @@ def _operand(
             return meaning, (codes.stored + zero).astype(dtype)
     extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
     parameters = activation_parameters(extremes, context.settings)
+    if beside_words and codes is None:
+        parameters = constant_words(extremes, context.settings)
     return parameters, parameters.store_all(values)

@@ -26,7 +26,7 @@ from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_s
 from qpasses.ir.recurrent_nodes import GATES, states_of
 from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import CLAMPING, COMPARING, LOCATING
+from qpasses.ir.stages import CLAMPING
 from qpasses.ir.whole_numbers import casts_whole_numbers, sizes_among
 from qpasses.lowering import INTEGERIZE, QUANTIZABLE
 from qpasses.lowering.lstm_kernels import recurrent_objection
@@ -149,10 +149,7 @@ def plan(graph: Graph, context: Context) -> Plan:
     draft.touched |= _left_to_themselves(draft)
     active = _active(draft)
     late = [chain for chain in draft.followers if not _follow(draft, chain, active)]
-    if draft.cast:
-        readers = _readers([*draft.plan.computing, *(each[0] for each in late)], draft)
-        for chain in late:
-            _follow(draft, chain, active, readers)
+    _follow_casts(draft, late if draft.cast else (), active)
     _add_chains(draft, active)
     _add_tensors(draft, active)
     _tie_states(draft.plan, graph, context.settings)
@@ -320,19 +317,31 @@ def _readers(nodes: Iterable[Node], draft: _Draft) -> Readers:
     return found
 
 
+def _follow_casts(draft: _Draft, late: Iterable[Sequence[Node]], active: set[str]) -> None:
+    """Of chains that followed nothing, those that whole numbers become part of."""
+    late = [*late]
+    readers = _readers([*draft.plan.computing, *(each[0] for each in late)], draft)
+    found = set(draft.cast)
+    for chain in late:
+        is_of_casts = not found.isdisjoint(draft.of(activations(chain[0])))
+        if is_of_casts and _follow(draft, chain, active, readers):
+            found.add(draft.reach.of(chain[-1].outputs[0].name))
+
+
 def _follow(
     draft: _Draft, chain: Sequence[Node], active: set[str], readers: Readers | None = None
 ) -> bool:
     """Make ``chain`` integer, and its ends ``active``, if that is what it follows.
 
     ``readers``: when others have followed, whole numbers alone do where one of these computes
-    what they become with what is ``active``.
+    what they become with what is ``active``, or with inputs.
     """
     context, node = draft.context, chain[0]
     end = draft.reach.of(chain[-1].outputs[0].name)
     operands = draft.of(activations(node))
     found = () if readers is None else readers.get(end, ())
-    is_read = any(each > {end} and each <= active | {end} for each in found)
+    known = active | draft.given | {end}
+    is_read = any(each > {end} and each <= known for each in found)
     reason = "" if _joins(draft, node, end, active, is_read) else _not_followed(node)
     if node.op in SOFTMAX:
         others = [*draft.plan.computing, *(each[0] for each in draft.followers)]
@@ -344,7 +353,8 @@ def _follow(
     if reason:
         context.record.declined[node.name] = reason
         return False
-    context.record.declined.pop(node.name, None)
+    for reasons in (context.record.declined, context.selection.excluded):
+        reasons.pop(node.name, None)  # of the first round
     draft.compute(chain)
     draft.plan.integer.update(map(id, draft.divisors.get(id(node), ())))
     active |= {*operands, end}
@@ -392,33 +402,12 @@ def _add_tensors(draft: _Draft, active: set[str]) -> None:
     for node in draft.moving:  # of what varies, or a constant of which a size does
         first, *_ = data_inputs(node) or node.outputs
         result.integer.update({id(node)} if reach.of(first.name) in active else ())
-    casts = [node for node in draft.casts if reach.of(node.outputs[0].name) in active]
-    result.integer.update(map(id, casts))
+    for node in draft.casts:
+        result.integer.update({id(node)} if reach.of(node.outputs[0].name) in active else ())
     for tensor in _float_variables(draft.graph):
         if reach.of(tensor.name) in active and tensor.name not in draft.inner:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = draft.context.fresh(f"{tensor.name}_quantized")
-    result.integer.update(id(node) for node in _asked(casts) if _reads_stored(node, result))
-
-
-def _asked(casts: Sequence[Node]) -> list[Node]:
-    """What asks floats for the whole numbers that ``casts`` read, by way of others."""
-    waiting, found, seen = [each.inputs[0] for each in casts], list[Node](), set[int]()
-    while waiting:
-        node = producer(waiting.pop())
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.op in COMPARING | LOCATING:
-            found.append(node)
-        elif not any(map(is_float, node.inputs)):
-            waiting += node.inputs
-    return found
-
-
-def _reads_stored(node: Node, chosen: Plan) -> bool:
-    """Whether it compares, or finds places among, nothing but what is stored and constants."""
-    return all(each.name in chosen.tensors or not varies(each) for each in node.inputs)
 
 
 def _tie_states(chosen: Plan, graph: Graph, settings: Settings) -> None:

@@ -60,6 +60,13 @@ def word_parameters(real: Range, settings: Settings) -> Quantization:
     return Quantization(_normal(largest / 32767, settings.target.float_type), 0, "int16")
 
 
+def constant_words(real: Range, settings: Settings) -> Quantization:
+    """Those of a constant of 16 bits: no headroom, for all of it is known."""
+    real = real.with_zero()
+    largest = max(-real.low, real.high)
+    return Quantization(_normal(largest / 32767, settings.target.float_type), 0, "int16")
+
+
 def range_of_words(scale: float) -> Range:
     """The range that ``word_parameters`` stores with ``scale``, but for the last digit."""
     return Range(-scale * 32767 / HEADROOM, scale * 32767 / HEADROOM)

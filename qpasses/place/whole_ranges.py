@@ -11,22 +11,26 @@ from qpasses.ir.runtime import OPSET_INT16
 from qpasses.ir.settings import Settings
 from qpasses.ir.tensor_types import BYTE, types_of
 from qpasses.ir.whole_numbers import BOUNDED, casts_whole_numbers
+from qpasses.place.counted_sums import counted_sums
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import WHOLE_STEPS, Ranges
 from qpasses.place.tensor_parameters import range_of_words, step_of, word_parameters
+from qpasses.place.wide_periods import wide_periods
 from qpasses.place.words import words_of
 
 
 def with_whole_ranges(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Ranges:
     """``found``, of casts of whole numbers so much wider that the scale is 1 over a whole one.
 
-    So a picture of bytes keeps its bytes. Tensors that an override matches keep what it says.
+    So a picture of bytes keeps its bytes. No method cuts extremes off, where these are known:
+    a rare label is a label. Tensors that an override matches keep what it says.
     """
-    names = _casts(graph, chosen, found.ranges, settings)
-    close = {*close_numbers(graph, chosen, found.ranges, (), settings)}
-    wider = {
-        name: _in_whole_steps(found.ranges[name], settings, name in close) for name in names
+    names, known = _casts(graph, chosen, found.ranges, settings), found.statistics
+    whole = {
+        name: known[name].range if name in known else found.ranges[name] for name in names
     }
+    close = {*close_numbers(graph, chosen, whole, (), settings)}
+    wider = {name: _in_whole_steps(whole[name], settings, name in close) for name in names}
     return replace(
         found,
         ranges={**found.ranges, **wider},
@@ -75,6 +79,23 @@ def close_numbers(
     return found
 
 
+def close_codes(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    given: Container[str],
+    settings: Settings,
+) -> list[str]:
+    """All tensors whose numbers 8 bits do not tell apart: these, what sines read, and sums
+    that are divided by how many were added.
+    """
+    if graph.opset < OPSET_INT16:
+        return []
+    of = graph, chosen, ranges, given, settings
+    sums = counted_sums(chosen, ranges, given, settings)
+    return [*dict.fromkeys([*close_numbers(*of), *wide_periods(*of), *sums])]
+
+
 def leave_wide(
     graph: Graph, chosen: Plan, found: Ranges, given: Container[str], context: Context
 ) -> bool:
@@ -85,7 +106,8 @@ def leave_wide(
     close = close_numbers(graph, chosen, ranges, given, settings)
     if not close:
         return False
-    words, casts = words_of(graph, chosen, settings, given, close=close), chosen.tensors
+    wanted = close_codes(graph, chosen, ranges, given, settings)
+    words, casts = words_of(graph, chosen, settings, given, close=wanted), chosen.tensors
     for name in close:
         why = words.narrow.get(name, "")
         if graph.opset < OPSET_INT16:

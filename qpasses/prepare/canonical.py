@@ -94,10 +94,13 @@ def _through(
     numbers_as_tensors(plain)
     wanted = context.settings
     newest, oldest = OPSET, OLDEST_WANTED
-    if wanted.has_words or any(node.op_type in GATES for node in nodes_of(plain)):
+    has_words = wanted.has_words or any(node.op_type in GATES for node in nodes_of(plain))
+    if has_words:
         oldest = OPSET_INT16
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
+    elif any(node.op_type in _CLOSE for node in nodes_of(plain)):
+        oldest = newest
     upgraded = upgrade(plain, sample, newest, oldest, expected)
     is_plain = not has_bodies_or_sequences(upgraded)
     if not is_plain:
@@ -107,7 +110,7 @@ def _through(
         run_passes(APART, graph, context, watch)  # no node is theirs, but they are seen
     for name in context.record.declined.keys() - {node.name for node in graph.nodes}:
         del context.record.declined[name]  # a Loop or Scan that was taken apart
-    if oldest == OPSET_INT16 or has_nets(graph):
+    if has_words or has_nets(graph):
         _check_opset(graph)
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
@@ -140,6 +143,10 @@ def _name_sizes(graph: Graph, model: onnx.ModelProto) -> None:
             tensor.shape = [
                 (dim.dim_param or size) if is_unknown(size) else size for size, dim in pairs
             ]
+
+
+_CLOSE = frozenset({"Cast", "Cos", "Sin", "Tan"})
+"""Ops whose numbers 8 bits may not tell apart: then they have 16 where the opset has these."""
 
 
 def _check_opset(graph: Graph) -> None:

@@ -1,11 +1,15 @@
 """Whole numbers and conditions: as others, or as codes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import helper
 
+from opsets.rounding import requantize
 from qpasses.emit.operations import RefusedError, Value
+from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.evidence.thresholds import Interval
 from qpasses.ir.graph import Node
@@ -30,8 +34,25 @@ def int_cast(to: Lowering, node: Node) -> None:
     given, laid = to.constants(node), to.laid(node.inputs[0])
     first, last = (int(given[name]) for name in ("x_min", "x_max"))
     level = to.program.clamp(_whole(to, laid.value, np.dtype(node.attrs["of"])), first, last)
-    ends = (np.array([end], np.int64) for end in (first, last))
-    to.write(node.outputs[0], to.requantized(level, node, Interval(*ends)), laid.order)
+    if (times := _factor(node, given, first, last)) is not None:
+        if times != 1:
+            level = to.program.multiply(level, to.program.same_rank(times, level))
+        codes = to.ended(level, UNCHANGED, given)
+    else:
+        ends = (np.array([end], np.int64) for end in (first, last))
+        codes = to.requantized(level, node, Interval(*ends))
+    to.write(node.outputs[0], codes, laid.order)
+
+
+def _factor(
+    node: Node, given: Mapping[str, NDArray[Any]], first: int, last: int
+) -> int | None:
+    """The whole number that each level is times the number cast; None where there is none."""
+    pair = given["multiplier"], given["shift"]
+    numbers = np.arange(first, last + 1)
+    found = requantize(numbers, *pair, node.attrs["rounding"])
+    times = round(int(pair[0]) / (1 << int(pair[1])))
+    return times if np.array_equal(found, numbers * times) else None
 
 
 def _whole(to: Lowering, value: Value, of: np.dtype[Any]) -> Value:

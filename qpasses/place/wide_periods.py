@@ -1,0 +1,46 @@
+"""Wide periods: what Sin, Cos and Tan read in steps that are no small part of a period."""
+
+from collections.abc import Container, Mapping
+
+import numpy as np
+
+from calibration import Range
+from qpasses.ir.edges import byte_codes
+from qpasses.ir.graph import Graph
+from qpasses.ir.settings import Settings
+from qpasses.ir.tensor_types import BYTE, types_of
+from qpasses.place.chains import find_chains
+from qpasses.place.planning import Plan
+from qpasses.place.tensor_parameters import activation_parameters
+
+_PERIODIC = frozenset({"Cos", "Sin", "Tan"})
+
+_MOST = 0.25
+"""Of what a function spans, so much from one code to the next: half a radian of a sine."""
+
+
+def wide_periods(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    given: Container[str],
+    settings: Settings,
+) -> list[str]:
+    """The tensors of 8 bits of which such a function jumps from code to code.
+
+    ``given``: those of which the model says itself how they are stored.
+    """
+    types, found = types_of(settings.tensor_types, [*chosen.tensors]), list[str]()
+    for chain in find_chains(graph, chosen):
+        name, function = chain.source, chain.function
+        is_open = name in ranges and name not in given and types.get(name) != BYTE
+        if not is_open or _PERIODIC.isdisjoint(function.ops):
+            continue
+        stored = activation_parameters(ranges[name], settings)
+        levels = np.sort(byte_codes(stored).astype(np.int64)) - stored.zero_point
+        x = (levels * stored.scale).astype(np.float32)
+        y = np.atleast_2d(function.run(function.inputs(x)))
+        spans = y.max(axis=1) - y.min(axis=1)
+        if (np.abs(np.diff(y, axis=1)).max(axis=1) > _MOST * spans).any():
+            found.append(name)
+    return found
