@@ -50,9 +50,8 @@ struct LstmNumbers : AllGates {
 
     /* How the loop for whole rows finds levels; IN_LONG where there is none. */
     Way way() const {
-        if (sees || saturates || states.are_long())
-            return IN_LONG;
-        return both(states.scales().way(), both(cells_way(), shown.way()));
+        const Way found = both(states.scales().way(), both(cells_way(), shown.way()));
+        return sees || saturates || states.are_long() || found == IN_DOUBLE ? IN_LONG : found;
     }
 
     Way cells_way() const { return both(old_part.way(), new_part.way()); }

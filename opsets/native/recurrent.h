@@ -92,8 +92,7 @@ struct RecurrentLoops {
                          int64_t count, int32_t *found);
     Two two[WAYS + 1];
 
-    /* A step of an LSTM, all of it in one way but IN_LONG, of so many ``rows`` among those in
-       memory. */
+    /* A step of an LSTM, all of it UPWARD or NEAREST, of so many ``rows`` among those in memory. */
     using Rows = void (*)(const LstmRow &, const int32_t *sums, const int32_t *more,
                           int32_t *gates, int32_t *cells, int32_t *codes, const int64_t *rows,
                           int64_t count);

@@ -240,13 +240,13 @@ void products(const Products &of) {
 
 const RecurrentLoops LOOPS_OF_SET = {
     {places<InDouble>, places<Upward>, places<Nearest>, plain::places<plain::InLong>},
-    {places_seen<InDouble>, places_seen<Upward>, places_seen<Nearest>,
+    {places_seen<InDouble>, places_seen<InDouble>, places_seen<InDouble>,
      plain::places_seen<plain::InLong>},
-    {one_product<InDouble>, one_product<Upward>, one_product<Nearest>,
+    {one_product<InDouble>, one_product<InDouble>, one_product<Nearest>,
      plain::one_product<plain::InLong>},
-    {two_products<InDouble>, two_products<Upward>, two_products<Nearest>,
+    {two_products<InDouble>, two_products<InDouble>, two_products<Nearest>,
      plain::two_products<plain::InLong>},
-    {lstm_rows<InDouble>, lstm_rows<Upward>, lstm_rows<Nearest>},
+    {nullptr, lstm_rows<Upward>, lstm_rows<Nearest>},
     look_up,
     narrowed<uint8_t>,
     narrowed<int16_t>,

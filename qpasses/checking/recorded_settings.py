@@ -81,13 +81,13 @@ def _inner_words(graph: Graph, record: Record) -> set[str]:
     for node in passing:
         for tensor in _ends(node):
             around.setdefault(tensor.name, []).append(node)
-    waiting = starts
+    waiting, reached = starts, set[str]()
     while waiting:
         for tensor in _ends(waiting.pop()):
-            if tensor.name not in found:
-                found.add(tensor.name)
+            if tensor.name not in reached:
+                reached.add(tensor.name)
                 waiting += around.get(tensor.name, [])
-    return found | {tensor.name for tensor in graph.inputs if nets}
+    return found | reached | {tensor.name for tensor in graph.inputs if nets}
 
 
 _PASSING = TABULATED | {
@@ -106,7 +106,7 @@ def _is_periodic(node: Node, record: Record) -> bool:
     if node.op not in TABULATED or node.name not in record.nodes:
         return False
     ops = Function.from_text(record.nodes[node.name].function).ops
-    return not {"Cos", "Sin", "Tan"}.isdisjoint(ops)
+    return not {"Cos", "Sin"}.isdisjoint(ops)
 
 
 def _unlike_channels(

@@ -1,4 +1,4 @@
-"""Wide periods: what Sin, Cos and Tan read in steps that are no small part of a period."""
+"""Wide periods: what Sin and Cos read in steps that are no small part of a period."""
 
 from collections.abc import Container, Mapping
 
@@ -13,7 +13,7 @@ from qpasses.place.chains import find_chains
 from qpasses.place.planning import Plan
 from qpasses.place.tensor_parameters import activation_parameters
 
-_PERIODIC = frozenset({"Cos", "Sin", "Tan"})
+_PERIODIC = frozenset({"Cos", "Sin"})
 
 _MOST = 0.25
 """Of what a function spans, so much from one code to the next: half a radian of a sine."""

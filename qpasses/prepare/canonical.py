@@ -145,7 +145,7 @@ def _name_sizes(graph: Graph, model: onnx.ModelProto) -> None:
             ]
 
 
-_CLOSE = frozenset({"Cast", "Cos", "Sin", "Tan"})
+_CLOSE = frozenset({"Cast", "Cos", "Sin"})
 """Ops whose numbers 8 bits may not tell apart: then they have 16 where the opset has these."""
 
 

@@ -263,7 +263,7 @@ CONSTANTS = {
 }
 
 
-def stored_as_words(_tensor, values, _context):
+def stored_as_words(_tensor, values, *_others):
     parameters = Quantization(float(np.float32(np.abs(values).max() / 32767)), 0, "int16")
     return parameters, parameters.store_all(values)
 
