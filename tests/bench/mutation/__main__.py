@@ -25,6 +25,7 @@ from tests.bench.mutation.campaign import (
     RECURRENT,
     RESULTS,
     ROUNDED,
+    WHOLE,
     WORDS,
     Outcome,
     Target,
@@ -32,7 +33,21 @@ from tests.bench.mutation.campaign import (
     targets,
 )
 
-EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, BODIES, RECURRENT, WORDS, *QUANTIZED, *BUILT)
+EVERY = (
+    *(*MODELS, *ROUNDED, CHANNELS, APART, BODIES, RECURRENT, WHOLE, WORDS),
+    *(*QUANTIZED, *BUILT),
+)
+    *MODELS,
+    *ROUNDED,
+    CHANNELS,
+    APART,
+    BODIES,
+    RECURRENT,
+    WHOLE,
+    WORDS,
+    *QUANTIZED,
+    *BUILT,
+)
 
 
 def faults(

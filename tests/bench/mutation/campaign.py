@@ -37,6 +37,7 @@ from tests.support.bodies_nets import CASES, feeds_of, of_text
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.far_apart_net import far_apart_feeds, far_apart_net
 from tests.support.recurrent_net import recurrent_feeds, recurrent_net
+from tests.support.whole_net import whole_feeds, whole_net
 from tests.support.words_net import ALL_WORDS, words_feeds, words_net
 
 Change = Callable[[Model, np.random.Generator], Fault | None]
@@ -106,6 +107,9 @@ RECURRENT = "recurrent"
 
 WORDS = "words"
 """A small float original, most of whose tensors have 16 bits."""
+
+WHOLE = "whole_numbers"
+"""A small float original that casts pictures, masks, places and labels to floats."""
 
 CALIBRATION_SAMPLES = 10
 ATTEMPTS = 20
@@ -177,6 +181,14 @@ class Target:
         made = qpasses.quantize(original, feeds, **ALL_WORDS).model
         assert made is not None
         return cls(WORDS, original, made, feeds[:1])
+
+    @classmethod
+    def of_whole_numbers(cls) -> "Target":
+        """``WHOLE``."""
+        original, feeds = whole_net(), whole_feeds(CALIBRATION_SAMPLES)
+        made = qpasses.quantize(original, feeds).model
+        assert made is not None
+        return cls(WHOLE, original, made, feeds[4:5])
 
     @classmethod
     def of_recurrent(cls) -> "Target":
@@ -354,6 +366,7 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
         *([Target.of_channels()] if not names or CHANNELS in names else []),
         *([Target.of_far_apart()] if not names or APART in names else []),
         *([Target.of_bodies()] if not names or BODIES in names else []),
+        *([Target.of_whole_numbers()] if not names or WHOLE in names else []),
         *([Target.of_recurrent()] if not names or RECURRENT in names else []),
         *([Target.of_words()] if not names or WORDS in names else []),
         *map(Target.quantized, already),
