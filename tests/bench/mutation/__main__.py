@@ -37,17 +37,6 @@ EVERY = (
     *(*MODELS, *ROUNDED, CHANNELS, APART, BODIES, RECURRENT, WHOLE, WORDS),
     *(*QUANTIZED, *BUILT),
 )
-    *MODELS,
-    *ROUNDED,
-    CHANNELS,
-    APART,
-    BODIES,
-    RECURRENT,
-    WHOLE,
-    WORDS,
-    *QUANTIZED,
-    *BUILT,
-)
 
 
 def faults(
