@@ -367,8 +367,8 @@ QPASSES_ONCE inline void Context::must_be_typed(size_t place, const void *value)
     const void *typed = nullptr;
     const size_t as = place ? kernel->states[place - 1] : kernel->typed_as;
     check(api, call<const void *, size_t, const void **>(api, GET_INPUT, context, as, &typed));
-    int types[2] = {};
-    for (int *type = types; const void *each : {value, typed}) {
+    int types[2] = {}, *type = types;
+    for (const void *each : {value, typed}) {
         const int64_t *sizes = nullptr;
         size_t rank = 0;
         check(api, call<const void *, int *, const int64_t **, size_t *>(

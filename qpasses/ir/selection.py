@@ -1,7 +1,7 @@
 """Selection: which nodes the user wants left in float, by name or by op type."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -53,10 +53,7 @@ def select(
     """
     selection, names = Selection(), _names(graph)
     for pattern in nodes_to_exclude:
-        wanted = re.compile(pattern)
-        matched = [
-            name for name, called in names.items() if any(map(wanted.fullmatch, called))
-        ]
+        matched = _matched(pattern, names)
         if not matched:
             raise UsageError(_no_match(pattern, graph))
         selection.excluded |= dict.fromkeys(matched, f"excluded by {pattern!r}")
@@ -71,6 +68,24 @@ def select(
             if node.op not in op_types
         }
     return selection
+
+
+def excluded_early(graph: Graph, nodes_to_exclude: Sequence[str]) -> dict[str, str]:
+    """By name, why nodes of a graph are excluded in which no pass was yet, and the Loops and
+    Scans that these are inside of: a net that takes such a node in would take it away.
+    """
+    names, found = _names(graph) if nodes_to_exclude else {}, dict[str, str]()
+    inside = {node.name: node for node in graph.nodes}
+    for pattern in nodes_to_exclude:
+        for name in _matched(pattern, names):
+            around = dict.fromkeys(_around(inside[name]), f"{name!r} in it is excluded")
+            found |= {name: f"excluded by {pattern!r}", **around}
+    return found
+
+
+def _matched(pattern: str, names: Mapping[str, Sequence[str]]) -> list[str]:
+    wanted = re.compile(pattern)
+    return [name for name, called in names.items() if any(map(wanted.fullmatch, called))]
 
 
 def _names(graph: Graph) -> dict[str, list[str]]:

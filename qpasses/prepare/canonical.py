@@ -20,8 +20,9 @@ from qpasses.ir.model_nodes import nodes_of
 from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
-from qpasses.ir.selection import select
-from qpasses.ir.shapes import true_shapes
+from qpasses.ir.selection import excluded_early, select
+from qpasses.ir.settings import Settings
+from qpasses.ir.shapes import infer_shapes, true_shapes
 from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
@@ -103,7 +104,9 @@ def _through(
         oldest = newest
     upgraded = upgrade(plain, sample, newest, oldest, expected)
     is_plain = not has_bodies_or_sequences(upgraded)
+    early = _excluded_early(upgraded, wanted)
     if not is_plain:
+        context.selection.excluded = early
         upgraded = with_cells(upgraded, sample, context, watch)
     graph = import_graph(true_shapes(upgraded, sample))
     if is_plain:
@@ -129,6 +132,13 @@ def _through(
     _name_sizes(graph, model)
     give_back(constant_bytes(graph))
     return graph, whole
+
+
+def _excluded_early(model: onnx.ModelProto, wanted: Settings) -> dict[str, str]:
+    """Why nodes of ``model`` are excluded; nothing is looked at where none are."""
+    if not wanted.nodes_to_exclude:
+        return {}
+    return excluded_early(import_graph(infer_shapes(model)), wanted.nodes_to_exclude)
 
 
 def _name_sizes(graph: Graph, model: onnx.ModelProto) -> None:

@@ -7,7 +7,9 @@ from hypothesis import example, given
 from onnx import helper
 
 from calibration import Session
+from opsets.errors import UsageError
 from opsets.target import load_target
+from qpasses import quantize, verify
 from qpasses.ir.folding import fold_constants
 from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.rewriting import Context, run_passes
@@ -111,3 +113,24 @@ def test_hidden_states_in_a_list_are_those_of_all_steps(op, axis):
     assert ops(graph) == [op]
     assert not {"SequenceEmpty", "ConcatFromSequence"} & {node.op for node in graph.nodes}
     is_the_same(model, graph, feed)
+
+
+@pytest.mark.parametrize("way", ["loop", "scan"])
+def test_a_net_takes_no_node_in_that_the_user_wants_left_alone(way):
+    """It was gone when its name was looked for: no node was called so."""
+    model, feed = getattr(Walk(Writing("LSTM")), way)()
+    whole = next(each for each in model.graph.node if each.op_type in ("Loop", "Scan"))
+    whole.name = "net"
+    body = next(each.g for each in whole.attribute if each.name == "body")
+    inner = next(each for each in body.node if each.op_type == "MatMul")
+    inner.name = "inner"
+    feeds = [{name: each * scale for name, each in feed.items()} for scale in (0.5, 1.0)]
+    free = quantize(model, feeds)
+    assert "IntLstm" in [node.op_type for node in free.model.graph.node]
+    for pattern in ("net/body/inner", "net"):
+        result = quantize(model, feeds, nodes_to_exclude=[pattern])
+        floats = {each["name"] for each in result.report["summary"]["float_nodes"]}
+        assert "net/body/inner" in floats
+        assert verify(result.model, model, feeds).verdict == result.verdict
+    with pytest.raises(UsageError, match="no node is called 'net/body/innner'"):
+        quantize(model, feeds, nodes_to_exclude=["net/body/innner"])
