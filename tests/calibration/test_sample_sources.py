@@ -336,6 +336,7 @@ BAD_FEEDS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", BAD_FEEDS)
 @pytest.mark.parametrize("make", [list, iter])
 def test_a_feed_that_does_not_fit_is_named_by_its_position(name, make, spools):

@@ -62,6 +62,7 @@ def constants_of(made):
     return [t.name for t in made.graph.initializer if t.name in used]
 
 
+@pytest.mark.thinned
 def test_no_constant_can_be_changed_in_a_model_of_any_settings(emitted):
     original, made, feeds = emitted
     assert problems(made, original, feeds) == []
@@ -71,6 +72,7 @@ def test_no_constant_can_be_changed_in_a_model_of_any_settings(emitted):
         assert floats.differences(one_off(made, name)), name
 
 
+@pytest.mark.thinned
 def test_no_attribute_can_be_taken_away(emitted):
     original, made, feeds = emitted
     for i, node in enumerate(made.graph.node):
@@ -80,6 +82,7 @@ def test_no_attribute_can_be_taken_away(emitted):
             assert problems(changed, original, feeds), (node.name, attribute.name)
 
 
+@pytest.mark.thinned
 def test_no_metadata_of_the_tool_can_be_changed(emitted):
     original, made, feeds = emitted
     unproved = {"qpasses.version", "qpasses.float_sha256", "qpasses.configuration"}

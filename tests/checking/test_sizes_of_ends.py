@@ -34,6 +34,7 @@ def test_a_name_or_number_that_an_exporter_made_up_is_no_problem(size):
     assert problems(integer, given) == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("size", ["N", "Gemmy_dim_0", "3"])
 @pytest.mark.parametrize("other", ["another", 2, 5])
 def test_what_is_said_otherwise_is_one(size, other):

@@ -146,6 +146,7 @@ def test_printing_changes_nothing_in_the_model(desk):
 # --stop-after
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ALL)
 def test_one_can_stop_after_every_pass_with_a_model_that_runs(desk, name):
     extra = ["--integer-io"] if name == "integer-edges" else []

@@ -267,6 +267,7 @@ def test_the_record_leads_back_to_nodes_of_the_float_model(emit):
 # Reproducible
 
 
+@pytest.mark.thinned
 def test_the_same_input_gives_the_same_bytes(emitted, tmp_path):
     path, data = save(tmp_path, "m.onnx", emitted.float), save(tmp_path, "d.npy", emitted.data)
     again = qpasses.quantize(path, data, layout="nchw").model

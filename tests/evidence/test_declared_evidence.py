@@ -83,6 +83,7 @@ def _has_words(record):
     return any(each.dtype == "int16" for each in record.tensors.values())
 
 
+@pytest.mark.thinned
 @every_proof
 @on_few_nodes
 @given(data=st.data())
@@ -93,6 +94,7 @@ def test_a_proof_gives_the_word_that_the_op_declares(name, data):
     assert prove_node(node, record).kind == word
 
 
+@pytest.mark.thinned
 @every_proof
 @on_few_nodes
 @given(data=st.data())

@@ -108,6 +108,7 @@ def test_a_pass_makes_of_the_graph_what_its_file_shows(case, request):
         assert found == after, "is this wanted? then: pytest --update-golden"
 
 
+@pytest.mark.thinned
 @every_case
 def test_opt_prints_what_the_file_of_a_pass_shows(case, tmp_path):
     before, after = read(case)

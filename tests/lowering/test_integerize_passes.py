@@ -193,6 +193,7 @@ INDICES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("move", MOVES)
 @thoroughly(5)
 @given(seed=seeds)

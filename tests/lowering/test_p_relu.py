@@ -69,6 +69,7 @@ OF_SOME_SHAPES = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("shape", "options"),
     [

@@ -167,6 +167,7 @@ def test_no_number_of_a_form_may_change(op):
         assert floats.differences(changed), key
 
 
+@pytest.mark.thinned
 @each_op
 def test_no_attribute_of_a_form_may_change(op):
     name, made = FORMS[op][0], made_with(op).model

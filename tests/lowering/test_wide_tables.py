@@ -159,6 +159,7 @@ def test_every_unary_op_has_a_case():
     assert {op.split()[0] for op in UNARY_CASES} == UNARY
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("op", UNARY_CASES)
 def test_both_tables_of_every_unary_op_and_their_counted_errors(op):
     x, y = ranges(op)

@@ -27,6 +27,7 @@ def parts_of(op, case):
     return constants, attributes, tensors[op.data[0]].shape
 
 
+@pytest.mark.thinned
 @every_op
 @on_some_nodes
 @given(data=st.data())
@@ -38,6 +39,7 @@ def test_every_drawn_node_is_as_its_op_declares(name, data):
     assert impossible_shift(op, constants, attributes) is None
 
 
+@pytest.mark.thinned
 @every_op
 @on_some_nodes
 @given(data=st.data())
@@ -94,6 +96,7 @@ def other_values(declared, rank):
                 yield "half_odd"
 
 
+@pytest.mark.thinned
 @every_op
 @on_some_nodes
 @given(data=st.data())

@@ -302,6 +302,7 @@ def test_only_codes_that_occur_are_listed_as_undefined(body, narrow):
 # Other ways out
 
 
+@pytest.mark.thinned
 @codes
 def test_a_qdq_model_clips_between_its_nodes(dtype, bits, narrow):
     options, integer = options_of(dtype, bits, narrow), quantized(dtype, bits, narrow)

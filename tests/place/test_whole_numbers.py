@@ -93,6 +93,7 @@ def test_a_mean_of_what_a_mask_keeps_is_integer():
     assert (scale, dtype) == (np.float32(1 / 255), "uint8") and not reasons(result)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("mean", ["y = Div (s, n)", "r = Reciprocal (n) y = Mul (s, r)"])
 def test_a_mean_of_few_in_a_long_row_is_near(mean):
     """Of 8 bits a sum of one in hundreds has a code or two, and so has their count."""
@@ -259,6 +260,7 @@ def test_beyond_the_samples_numbers_are_the_last_as_those_of_other_tensors_are()
     assert verify(result.model, net, far).report["summary"]["problems"] == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "int16", "uint32", "int32"])
 def test_every_type_of_whole_numbers(kind):
     text = LENGTHS.replace("int64[N] n", f"{kind}[N] n")

@@ -173,6 +173,7 @@ def test_masked_attention_is_on_integers_and_keeps_the_resolution_of_scores(name
     assert verify(result.model, made, [test]).verdict == "ok"
 
 
+@pytest.mark.thinned
 @every_mask
 def test_what_is_masked_changes_nothing(name):
     made, result = quantized(name)

@@ -14,7 +14,7 @@ from tests.support.covering import covering_pairs
 THOROUGH = bool(os.environ.get("THOROUGH"))
 
 FEW = 8
-"""Of so many values of one choice every third is taken, of more every fourth."""
+"""Of so many values of one choice every fourth is taken, of more every sixth."""
 
 only_thorough = pytest.mark.skipif(not THOROUGH, reason="takes long: `make thorough` runs it")
 
@@ -42,19 +42,19 @@ def slow(*values):
 def together(*choices, phase=0):
     """Rows of one value for each choice: the whole product, or what stands for it.
 
-    That is, of one choice every fourth value, every third of few, from ``phase`` on; of two
-    every second to sixth pair, in which each value occurs; of more, rows in which any two
+    That is, of one choice every sixth value, every fourth of few, from ``phase`` on; of two
+    every second to twelfth pair, in which each value occurs; of more, rows in which any two
     values meet.
     """
     lists = [list(each) for each in choices]
     if THOROUGH:
         return list(product(*lists))
     if len(lists) == 1:
-        step = 4 if len(lists[0]) > FEW else min(3, len(lists[0]))
+        step = 6 if len(lists[0]) > FEW else min(4, len(lists[0]))
         return [(each,) for each in lists[0][phase % step :: step]]
     if len(lists) > 2:
         return covering_pairs(*lists)
-    step = min(6, len(lists[0]), len(lists[1]))
+    step = min(12, len(lists[0]), len(lists[1]))
     return [(a, b) for i, a in enumerate(lists[0]) for b in lists[1][i % step :: step]]
 
 

@@ -104,6 +104,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("line", "opset", "kind"), CASES)
 def test_what_moves_integers_moves_real_numbers_with_the_same_integers(line, opset, kind):
     made = between(line, opset=opset, kind=kind)
