@@ -9,7 +9,7 @@ import numpy as np
 from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.graph import STORE, Node, Tensor, constant, producer
 from qpasses.ir.interchange import is_tensor
-from qpasses.ir.stages import TABULATED
+from qpasses.ir.stages import RECURRENT, TABULATED
 from qpasses.ir.unknown_sizes import declared_sizes
 
 
@@ -60,6 +60,19 @@ def misshapen(pair: Pair) -> Iterator[str]:
         elif not _fits(tensor, real, pair):
             sizes = f"sizes {tensor.shape}, they are {real.shape}"
             yield f"tensor {tensor.name!r} is said to have {sizes}"
+    yield from _unlike_all_steps(pair)
+
+
+def _unlike_all_steps(pair: Pair) -> Iterator[str]:
+    """Last states that nothing of the float model is: as large as the states of a step."""
+    for node in pair.integer.nodes:
+        if node.op not in RECURRENT:
+            continue
+        every, *states = node.outputs
+        for tensor in (t for t in states if t.name and t.name not in pair.meanings):
+            sizes, said = declared_sizes(every), declared_sizes(tensor)
+            if sizes is not None and said != sizes[1:]:
+                yield f"tensor {tensor.name!r} is said to have sizes {tensor.shape}"
 
 
 def _fits(tensor: Tensor, real: Tensor, pair: Pair) -> bool:

@@ -61,3 +61,24 @@ def test_a_size_that_only_the_model_names_keeps_its_name():
     ]
     assert sizes == [["N", 4], [2, "FOUND"]]
     assert problems(made.model, given, feeds) == []
+
+
+@pytest.mark.parametrize("sizes", [[1, 1, 4], [2, 1, 3], None])
+def test_a_last_state_that_nothing_reads_is_as_large_as_that_of_a_step(sizes):
+    """A fault of the campaign survived: no tensor of the float model is meant by it."""
+    net = model(
+        "g (float[6, 1, 4] x) => (float[] y) { y = LSTM <hidden_size = 3> (x, w, r) }",
+        w=numbers(1, 12, 4),
+        r=numbers(1, 12, 3, seed=1),
+    )
+    feeds = [{"x": numbers(6, 1, 4, seed=k)} for k in range(3)]
+    made = qpasses.quantize(net, feeds).model
+    node = next(each for each in made.graph.node if each.op_type == "IntLstm")
+    value = next(each for each in made.graph.value_info if each.name == node.output[1])
+    if sizes is None:
+        value.type.tensor_type.ClearField("shape")
+    else:
+        for dim, size in zip(value.type.tensor_type.shape.dim, sizes, strict=True):
+            dim.dim_value = size
+    problems = qpasses.verify(made, net, feeds).report["summary"]["problems"]
+    assert any(f"{value.name!r} is said to have sizes" in each for each in problems), problems
