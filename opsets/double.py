@@ -93,6 +93,18 @@ store_double (level, y_zero, y_min, y_max) => (y) {
 """)
 """Statements that store the rounded double ``level`` as y."""
 
+LEVEL_IN_DOUBLE = fragment("""
+level_in_double (level_x, multiplier, shift) => (value) {
+    half_1   = Constant <value = double {0.5}> ()
+    places   = Cast <to = 11> (shift)
+    step     = Pow (half_1, places)
+    real_m   = Cast <to = 11> (multiplier)
+    scale    = Mul (real_m, step)
+    value    = Mul (level_x, scale)
+}
+""")
+"""Statements that scale the double ``level_x`` by a number of 31 bits and a shift."""
+
 _REAL = fragment("""
 real (acc) => (real_acc) {
     real_acc = Cast <to = 11> (acc)                                        # 11 is DOUBLE

@@ -44,6 +44,7 @@ from qpasses.place.alignment import (
     few_codes,
     to_observe,
 )
+from qpasses.place.close_codes import leave_wide
 from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
 from qpasses.place.free_channels import FreeChannels, free_channels
@@ -71,7 +72,7 @@ from qpasses.place.ties import stand_ins
 from qpasses.place.unit_ranges import with_unit_ranges
 from qpasses.place.unlike_states import leave_unlike
 from qpasses.place.untaken import leave_untaken
-from qpasses.place.whole_ranges import leave_wide, with_whole_ranges
+from qpasses.place.whole_ranges import with_whole_ranges
 from qpasses.place.words import NO_WORDS, Words
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare

@@ -16,7 +16,7 @@ from opsets.declaration import (
     Shift,
     ends,
 )
-from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.double import LEVEL_IN_DOUBLE, STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, saturate
 from opsets.fragments import fragment
 from opsets.op import Body, Op, all_of
@@ -38,15 +38,9 @@ product (x, x_min, x_max, multiplier) => (level_x, wide_m) {
 """)
 
 _IN_DOUBLE = fragment("""
-in_double (x, multiplier, shift) => (value) {
+in_double (x) => (level_x) {
     # between x_min and x_max 20 bits times 31: exact; beyond, the ends of y
     level_x  = Cast <to = 11> (x)                                          # 11 is DOUBLE
-    half_1   = Constant <value = double {0.5}> ()
-    places   = Cast <to = 11> (shift)
-    step     = Pow (half_1, places)
-    real_m   = Cast <to = 11> (multiplier)
-    scale    = Mul (real_m, step)
-    value    = Mul (level_x, scale)
 }
 """)
 
@@ -98,7 +92,12 @@ def _needs_no_clamp(constants: Constants, attributes: Attributes) -> bool:
 
 
 def _in_double(rounding: Rounding) -> Body:
-    stored = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    stored = (
+        _IN_DOUBLE
+        + LEVEL_IN_DOUBLE
+        + rounded_double("value", "level", rounding)
+        + STORE_DOUBLE
+    )
     accepts = all_of(rounds(rounding), _needs_no_clamp)
     return Body(overload(rounding), "onnxruntime", stored, accepts)
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import TWICE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
-from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.double import LEVEL_IN_DOUBLE, STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, saturate
 from opsets.fragments import fragment
 from opsets.op import Body, Op
@@ -24,23 +24,22 @@ product (x, x_zero, multiplier) => (level_x, wide_m) {
 """)
 
 _IN_DOUBLE = fragment("""
-in_double (x, x_zero, multiplier, shift) => (value) {
+in_double (x, x_zero) => (level_x) {
     # 16 bits times 31: exact
     wide_x   = Cast <to = 11> (x)                                          # 11 is DOUBLE
     zero_x   = Cast <to = 11> (x_zero)
     level_x  = Sub (wide_x, zero_x)
-    half_1   = Constant <value = double {0.5}> ()
-    places   = Cast <to = 11> (shift)
-    step     = Pow (half_1, places)
-    real_m   = Cast <to = 11> (multiplier)
-    scale    = Mul (real_m, step)
-    value    = Mul (level_x, scale)
 }
 """)
 
 
 def _in_double(rounding: Rounding) -> Body:
-    stored = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    stored = (
+        _IN_DOUBLE
+        + LEVEL_IN_DOUBLE
+        + rounded_double("value", "level", rounding)
+        + STORE_DOUBLE
+    )
     return Body(overload(rounding), "onnxruntime", stored, rounds(rounding))
 
 

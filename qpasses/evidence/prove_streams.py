@@ -119,16 +119,25 @@ def _real(
 
 def rescale(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All codes, through onnxruntime itself."""
-    entry, body = record.nodes[node.name], body_of(node, record)
-    ratio = Fraction(entry.scales["x"][0]) / Fraction(entry.scales["y"][0])
-    x_zero, y_zero = int(given["x_zero"]), int(given["y_zero"])
+    scales, x_zero = record.nodes[node.name].scales, int(given["x_zero"])
     x = np.sort(codes(Quantization(1.0, x_zero, given["x_zero"].dtype.name)))
-    inputs = [{**given, "x": x}[name] for name in OPS[node.op].inputs]
-    attributes = {"rounding": node.attrs["rounding"]}
-    meaning = OPS[node.op].reference(*inputs, **attributes).astype(np.int64)
+    ratio = Fraction(scales["x"][0]) / Fraction(scales["y"][0])
     total = (x.astype(object) - x_zero) * ratio.numerator
-    levels = half_to_even(total, ratio.denominator) + y_zero  # of any size
-    real = np.clip(levels, int(given["y_min"]), int(given["y_max"])).astype(np.int64)
+    return of_numbers(node, given, record, x, half_to_even(total, ratio.denominator))
+
+
+def of_numbers(
+    node: Node, given: Constants, record: Record, x: NDArray[Any], levels: NDArray[Any]
+) -> NodeEvidence:
+    """A node of one tensor on the numbers ``x``, [N]: its body, its meaning, and the
+    ``levels`` of real arithmetic, which may be of any size.
+    """
+    op, body = OPS[node.op], body_of(node, record)
+    inputs = [{**given, "x": x}[name] for name in op.inputs]
+    attributes = {name: node.attrs[name] for name in op.attributes}
+    meaning = op.reference(*inputs, **attributes).astype(np.int64)
+    stored = levels + int(given["y_zero"])
+    real = np.clip(stored, int(given["y_min"]), int(given["y_max"])).astype(np.int64)
     gaps = np.abs(meaning - real)
     runs = [run_op(node.op, body, inputs, attributes, optimize=e) for e in (False, True)]
     return NodeEvidence(

@@ -8,7 +8,6 @@ from qpasses.ir.graph import Node, Tensor, producer, varies
 from qpasses.ir.moving import moved, moves
 from qpasses.ir.patterns import activations
 from qpasses.ir.settings import Settings
-from qpasses.ir.tensor_types import BYTE, types_of
 from qpasses.ir.whole_numbers import casts_whole_numbers
 from qpasses.place.planning import Plan
 
@@ -17,14 +16,13 @@ _FEW = 8
 
 
 def counted_sums(
-    chosen: Plan, ranges: Mapping[str, Range], given: Container[str], settings: Settings
+    chosen: Plan, ranges: Mapping[str, Range], among: Container[str], settings: Settings
 ) -> list[str]:
-    """The stored tensors of 8 bits that are such a sum or such a count, or one over it.
+    """The tensors ``among`` some that are such a sum or such a count, or one over it.
 
     A sum of one in a row of hundreds uses a code or two of those that all of them need.
-    ``given``: those of which the model says itself how they are stored.
     """
-    types, found = types_of(settings.tensor_types, [*chosen.tensors]), dict[str, None]()
+    found = dict[str, None]()
     for node in chosen.computing:
         places = {"Div": (1,), "Mul": (0, 1)}.get(node.op, ())
         for place in places if len(activations(node)) == len(node.inputs) == 2 else ():
@@ -34,8 +32,7 @@ def counted_sums(
             if _FEW < max(known, default=0) <= _MANY and not is_said:
                 names = [each.name for each in (*count, node.inputs[1 - place])]
                 found |= dict.fromkeys(names)
-    stored = [name for name in found if name in chosen.tensors and name in ranges]
-    return [name for name in stored if name not in given and types.get(name) != BYTE]
+    return [name for name in found if name in among and name in ranges]
 
 
 _MANY = 21844
@@ -53,7 +50,7 @@ def _count(tensor: Tensor) -> list[Tensor]:
             return []
         if node.op == "ReduceSum" and _is_of_casts(node):
             continue
-        if casts_whole_numbers(node) and each.dtype == "float32":
+        if casts_whole_numbers(node):
             continue
         if not moves(node) and node.op not in ELEMENTWISE:
             return []

@@ -24,6 +24,7 @@ from qpasses.ir.patterns import multiplies_stacks
 from qpasses.ir.record import Quantization
 from qpasses.ir.recurrent_nodes import GATES
 from qpasses.ir.rewriting import Context
+from qpasses.place.close_codes import close_codes
 from qpasses.place.far_tables import near_words
 from qpasses.place.fusing import keep_apart
 from qpasses.place.placed_states import place_states
@@ -44,7 +45,6 @@ from qpasses.place.tensor_parameters import (
     constant_words,
     word_parameters,
 )
-from qpasses.place.whole_ranges import close_codes
 from qpasses.place.words import NO_WORDS, PAIRS, Words, narrowed_edges, widened_edges
 
 

@@ -8,7 +8,6 @@ from calibration import Range
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.graph import Graph
 from qpasses.ir.settings import Settings
-from qpasses.ir.tensor_types import BYTE, types_of
 from qpasses.place.chains import find_chains
 from qpasses.place.planning import Plan
 from qpasses.place.tensor_parameters import activation_parameters
@@ -23,17 +22,14 @@ def wide_periods(
     graph: Graph,
     chosen: Plan,
     ranges: Mapping[str, Range],
-    given: Container[str],
+    among: Container[str],
     settings: Settings,
 ) -> list[str]:
-    """The tensors of 8 bits of which such a function jumps from code to code.
-
-    ``given``: those of which the model says itself how they are stored.
-    """
-    types, found = types_of(settings.tensor_types, [*chosen.tensors]), list[str]()
+    """The tensors ``among`` some of which such a function jumps from code to code."""
+    found = list[str]()
     for chain in find_chains(graph, chosen):
         name, function = chain.source, chain.function
-        is_open = name in ranges and name not in given and types.get(name) != BYTE
+        is_open = name in ranges and name in among
         if not is_open or _PERIODIC.isdisjoint(function.ops):
             continue
         stored = activation_parameters(ranges[name], settings)

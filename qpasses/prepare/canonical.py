@@ -104,9 +104,8 @@ def _through(
         oldest = newest
     upgraded = upgrade(plain, sample, newest, oldest, expected)
     is_plain = not has_bodies_or_sequences(upgraded)
-    early = _excluded_early(upgraded, wanted)
     if not is_plain:
-        context.selection.excluded = early
+        context.selection.excluded = _excluded_early(upgraded, wanted)
         upgraded = with_cells(upgraded, sample, context, watch)
     graph = import_graph(true_shapes(upgraded, sample))
     if is_plain:
